@@ -169,7 +169,10 @@ void TrainingLoop::after_step() {
   seed_for_place(options.device, options.seed, PlaceToAct::kAfterStep, queued_.first);
   bench_.task->after_step(info_of(position_.updates, queued_.first));
   torn_ = false;
-  // Where no rank waits for the update but for a callback of its own, ranks come here at different times.
+}
+
+// Where no rank waits for the update but for a callback of its own, ranks come here at different times.
+void TrainingLoop::look_at_states() {
   const bool all_at_once = bench_.device->torch_device().is_cpu() || !bench_.task->idle_after_step();
   if (all_at_once) unlike_state_.look(*bench_.task, *bench_.ranks);
 }
@@ -232,6 +235,7 @@ void TrainingLoop::read_queued_update() {
   }
   totals_.seconds = session_.seconds();
   stop_at_limits();
+  if (outcome.applied) look_at_states();  // the update is told before a rank may turn out to be lost
 }
 
 void TrainingLoop::record_applied(const UpdateOutcome& outcome, const UpdateTimes::Spent& spent) {

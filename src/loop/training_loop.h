@@ -50,6 +50,7 @@ class TrainingLoop {
   std::optional<GradientNoise> take_noise(const WindowNorms& norms, int64_t stride, NoiseBlocks& blocks);
   bool somebody_acts() const;
   void after_step();
+  void look_at_states();
   UpdateInfo info_of(int64_t update, int64_t cursor) const;
   void record_skipped(const UpdateOutcome& outcome);
   void record_uncounted();

@@ -80,10 +80,13 @@ struct Keeping final : Task {
     kept.copy_(samples ? batch.inputs.sum() : kept + 1);
     return inner->loss(batch);
   }
-  void after_step(const UpdateInfo&) override {}
+  void after_step(const UpdateInfo& info) override {
+    if (fails_after == info.update) throw std::runtime_error("no more of this");
+  }
   std::vector<NamedTensor> state() override { return {{"kept", kept}}; }
 
   const bool samples;
+  int64_t fails_after = -1;
   std::unique_ptr<Task> inner = test::small_task();
   torch::Tensor kept = torch::zeros({});
 };
@@ -479,6 +482,23 @@ TEST(RanksOfARun, AnErrorOfOneRankIsEveryonesError) {
   EXPECT_TRUE(test::holds(test::slurp(folder / "log-0"), "rank 1 on "));
   EXPECT_TRUE(test::holds(test::slurp(folder / "log-0"), "no more of this"));
   EXPECT_EQ(read_json(folder / "run" / "summary.json").at("status"), "failed");
+}
+
+// The first rank hears of it where it looks at the states of both, after an update that it has made.
+TEST(RanksOfARun, AnUpdateThatIsSavedWhenARankIsLostIsAmongTheMetrics) {
+  const TemporaryFolder folder;
+  as_ranks(2, folder, [&](int64_t rank) {
+    const TensorDataset data = test::small_data(1000);
+    auto task = std::make_unique<Keeping>(/*keeps_samples=*/false);
+    if (rank == 1) task->fails_after = 2;
+    return code_of(Trainer(lanes_recipe(), std::move(task), data, {.output = folder / "run"}).fit());
+  });
+  ASSERT_TRUE(fs::exists(folder / "run" / "checkpoints" / "update-2")) << test::slurp(folder / "log-0");
+  std::vector<int64_t> updates;
+  for (const auto& row : read_metrics(folder / "run" / "metrics.jsonl")) {
+    if (row.at("kind") == "update") updates.push_back(row.at("update"));
+  }
+  EXPECT_EQ(updates, (std::vector<int64_t>{1, 2}));
 }
 
 // The others have their devices still: they save what they learned.
