@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "data/stream.h"
 #include "plan/cut.h"
 #include "plan/memory_statement.h"
 #include "plan/plan_enums.h"
@@ -53,8 +52,10 @@ class StepSearch {
   void measure(int64_t size, const ExtendTrial& extend, ProbeRecord& record);
   bool ran(StepPart part, const std::vector<int64_t>& pieces, ProbeRecord& record);
   bool update(StepPart part, const std::vector<int64_t>& pieces, ProbeRecord& record);
+  SizeSearch::Found in_multiples(const SizeSearch::Found& capacity);
   ProbeRecord executed(const SizeSearch::Found& capacity, BatchPlan& plan, std::string& said);
-  std::optional<ProbeRecord> divisor(const SizeSearch::Found& capacity);
+  ProbeRecord divisor(const SizeSearch::Found& capacity);
+  void check_rest(int64_t micro_batch) const;
   std::string enough_budget(int64_t size);
   [[noreturn]] void fail_smallest();
   void describe(const SizeSearch::Found& capacity, const ProbeRecord& executed, BatchPlan& plan) const;
@@ -78,17 +79,19 @@ SearchLimits StepSearch::limits() const {
                       .max_seconds = request_.max_seconds};
   if (request_.most && *request_.most < limits.cap)
     limits.cap = *request_.most, limits.cap_reason = SearchReason::kCap;
-  limits.minimum = std::min(request_.minimum, limits.cap);
+  if (const int64_t beyond = limits.cap % request_.multiple_of; beyond > 0)
+    limits.cap -= beyond, limits.cap_reason = SearchReason::kCap;
+  limits.minimum = std::min(round_up(request_.minimum, request_.multiple_of), limits.cap);
   return limits;
 }
 
-// A rest that is too small for batch normalisation is never executed, so never tried.
+// Of an update the first two full micro-batches, for a third one is like the second, and the rest. A rest
+// that is too small for batch normalisation is never executed, so never tried.
 std::vector<int64_t> StepSearch::pieces_of(int64_t micro_batch) const {
-  int64_t samples = std::max(request_.effective.value_or(micro_batch), micro_batch);
-  if (remainder_of(samples, micro_batch) < request_.minimum) samples -= remainder_of(samples, micro_batch);
-  std::vector<int64_t> sizes;
-  for (const Piece& piece : trial_pieces(consecutive(0, samples), micro_batch))
-    sizes.push_back(piece.samples());
+  const int64_t samples = std::max(request_.effective.value_or(micro_batch), micro_batch);
+  std::vector<int64_t> sizes(samples / micro_batch > 1 ? 2 : 1, micro_batch);
+  const int64_t rest = samples % micro_batch;
+  if (rest > 0 && rest >= request_.minimum) sizes.push_back(rest);
   return sizes;
 }
 
@@ -131,9 +134,13 @@ bool StepSearch::update(StepPart part, const std::vector<int64_t>& pieces, Probe
   return true;
 }
 
-// Of a size that did not run, all that is known is how it ended.
+// Of a size that did not run, all that is known is how it ended. A step may catch the error itself and leave
+// its samples out. On CUDA libraries do so too, and fall back: there a refusal alone says nothing.
 bool StepSearch::ran(StepPart part, const std::vector<int64_t>& pieces, ProbeRecord& record) {
-  const StepSaid said = run_(part, pieces);
+  StepSaid said = run_(part, pieces);
+  const bool caught =
+      said == StepSaid::kRan && device_.torch_device().is_cpu() && device_.memory().last_refusal();
+  if (caught) said = StepSaid::kOutOfMemory;
   if (said != StepSaid::kRan) {
     record = {.micro_batch = record.micro_batch, .outcome = outcome_of_step(said), .samples = record.samples};
     return false;
@@ -147,14 +154,39 @@ bool StepSearch::ran(StepPart part, const std::vector<int64_t>& pieces, ProbeRec
   return true;
 }
 
+// Where no multiple lies between a size that fits and one that does not, the search tries others.
+SizeSearch::Found StepSearch::in_multiples(const SizeSearch::Found& capacity) {
+  int64_t size = capacity.size - capacity.size % request_.multiple_of;
+  if (size == capacity.size) return capacity;
+  for (; size >= search_.limits().minimum; size -= request_.multiple_of)
+    if (const ProbeRecord record = search_.confirm(size); record.fits())
+      return {size, record, SearchReason::kGranularity};
+  fail_smallest();
+}
+
 // The largest size that fits and leaves no rest.
-std::optional<ProbeRecord> StepSearch::divisor(const SizeSearch::Found& capacity) {
-  for (int64_t size = std::min(capacity.size, *request_.effective); size >= request_.minimum; --size) {
+ProbeRecord StepSearch::divisor(const SizeSearch::Found& capacity) {
+  const int64_t step = request_.multiple_of;
+  for (int64_t size = capacity.size; size >= search_.limits().minimum; size -= step) {
     if (*request_.effective % size != 0) continue;
     if (size == capacity.size) return capacity.record;
     if (const ProbeRecord record = search_.confirm(size); record.fits()) return record;
   }
-  return std::nullopt;
+  throw Error(
+      ExitCode::kBadRecipe, "effective",
+      cat("no micro-batch from ", search_.limits().minimum, " to ", capacity.size, ", the most that fit",
+          step > 1 ? cat(", in steps of ", step, ",") : "", " divides ", *request_.effective),
+      cat("give a multiple of ", capacity.size, ", or cut=\"even\" where the micro-batches may differ"));
+}
+
+// With batch normalisation no piece may be a single sample: 5 of them are not cut into micro-batches of 2.
+void StepSearch::check_rest(int64_t micro_batch) const {
+  const int64_t samples = request_.effective.value_or(micro_batch);
+  if (samples / ceil_div(samples, micro_batch) >= request_.minimum) return;
+  throw Error(ExitCode::kBadRecipe, "effective",
+              cat(samples, " samples cannot be cut into micro-batches of ", micro_batch, " and none below ",
+                  request_.minimum, ": batch normalisation has no statistics of one sample"),
+              cat("give a multiple of ", micro_batch, ", or allow larger micro-batches"));
 }
 
 // The record of the size that is executed. An even cut may leave the band: where it does and the capacity is
@@ -162,20 +194,20 @@ std::optional<ProbeRecord> StepSearch::divisor(const SizeSearch::Found& capacity
 ProbeRecord StepSearch::executed(const SizeSearch::Found& capacity, BatchPlan& plan, std::string& said) {
   if (!request_.effective) return capacity.record;
   if (request_.cut == StepCut::kDivide) {
-    const auto record = divisor(capacity);
-    if (record && record->fill < request_.target_low && record->micro_batch < capacity.size) {
+    const ProbeRecord record = divisor(capacity);
+    if (record.fill < request_.target_low && record.micro_batch < capacity.size) {
       said =
-          cat("micro-batches of ", record->micro_batch, " fill ", format_percent(record->fill),
+          cat("micro-batches of ", record.micro_batch, " fill ", format_percent(record.fill),
               " of the budget, where ", capacity.size, " fit: nothing between divides ", *request_.effective);
     }
-    return record ? *record : capacity.record;
+    return record;
   }
   CutRequest cut{.share = *request_.effective,
                  .capacity = capacity.size,
                  .cut = request_.cut == StepCut::kFull ? Cut::kFull : Cut::kEven,
                  .minimum = request_.minimum};
   const auto confirmed = [&] {
-    const int64_t size = executed_micro_batch(cut);
+    const int64_t size = round_up(executed_micro_batch(cut), request_.multiple_of);
     return size == capacity.size ? capacity.record : search_.confirm(size);
   };
   ProbeRecord record = confirmed();
@@ -225,11 +257,13 @@ void StepSearch::describe(const SizeSearch::Found& capacity, const ProbeRecord& 
 StepPlan StepSearch::plan() {
   const Stopwatch watch;
   StepPlan found;
-  std::optional<SizeSearch::Found> capacity = search_.find();
-  if (!capacity) fail_smallest();
-  const ProbeRecord record = executed(*capacity, found.plan, found.said);
-  search_.judge(capacity->record);
-  describe(*capacity, record, found.plan);
+  const std::optional<SizeSearch::Found> fits = search_.find();
+  if (!fits) fail_smallest();
+  SizeSearch::Found capacity = in_multiples(*fits);
+  const ProbeRecord record = executed(capacity, found.plan, found.said);
+  check_rest(record.micro_batch);
+  search_.judge(capacity.record);
+  describe(capacity, record, found.plan);
   found.plan.search.seconds = watch.seconds();
   return found;
 }

@@ -9,7 +9,7 @@ import sys
 import traceback
 import unittest
 
-from given import assert_same, everything, images_and_classes, mlp, searched, step_of, torch
+from given import BUDGET, assert_same, everything, images_and_classes, mlp, searched, step_of, torch
 
 import autotrain
 from autotrain.state import interrupts_wait
@@ -76,6 +76,24 @@ class Refuses(unittest.TestCase):
             kept.append(torch.cat([outputs] * 300))
             outputs.sum().backward()
         self.assert_says(autotrain.StepError, ["more behind with each update", "loss.item()"], model=model, step=step)
+
+    def test_a_step_that_catches_what_ran_out_leaves_no_sample_out(self):
+        model, missed = torch.nn.Linear(32, 8), []
+
+        def step(batch, weight):
+            """Sizes that small ones promise are refused, as memory grows with the square of the samples."""
+            try:
+                outputs = model(batch[0])
+                ((outputs @ outputs.T).square().mean() * weight).backward()
+            except torch.OutOfMemoryError:
+                missed.append(len(batch[0]))
+        plan = searched(model=model, step=step, optimizer=torch.optim.SGD(model.parameters(), 0.1), effective=8192)
+        self.assertIn("refused", [trial.outcome for trial in plan.trail], str(plan))
+        missed.clear()
+        with autotrain.hold(BUDGET, model=model):
+            for piece, weight in plan.pieces(images_and_classes(8192)):
+                step(piece, weight)
+        self.assertEqual(missed, [])
 
     def test_an_optimizer_of_another_model(self):
         self.assert_says(autotrain.StepError, ["none of its parameters"], optimizer=torch.optim.SGD(mlp().parameters(), 0.1))

@@ -1,6 +1,6 @@
 """What can go wrong, each with where it is, what is wrong and what to try."""
 
-DOES_NOT_FIT = 71  # the program's exit code for it
+DOES_NOT_FIT, BAD_VALUE = 71, 78  # the program's exit codes for them
 
 
 class Error(Exception):
@@ -31,5 +31,5 @@ def raise_for(answer):
     error = answer.get("error") if isinstance(answer, dict) else None
     if error is None:
         return answer
-    kind = DoesNotFit if error["code"] == DOES_NOT_FIT else Error
+    kind = {DOES_NOT_FIT: DoesNotFit, BAD_VALUE: StepError}.get(error["code"], Error)
     raise kind(error["where"], error["what"], error["hint"])

@@ -2,7 +2,6 @@
 
 import gc
 import json
-import operator
 import socket
 import threading
 from contextlib import ExitStack, contextmanager
@@ -10,26 +9,18 @@ from contextlib import ExitStack, contextmanager
 import torch
 
 from . import library
+from .checks import check_alike, check_least, check_modes, checked_request, smallest_batch, whole
 from .compiled import drop_recordings, graphs_of_trials
 from .errors import StepError
+from .habits import check_optimizers, check_trains, get_to_know
 from .memory import Held, bytes_of_budget, device_of, prepare, text_of_budget
 from .plan import Plan
 from .ranks import Ranks
 from .state import Snapshot
-from .tensors import as_list, carried_bytes, modules_of, parameters_of, parts_of
-from .trial import RAN, STOP, OldObjects, Step, check_optimizers, check_trains, forget, get_to_know, meaning
+from .tensors import as_list, carried_bytes, modules_of, parameters_of
+from .trial import RAN, STOP, OldObjects, Step, forget, meaning
 
 UPDATE, TYPICAL, EVALUATION, END = range(4)  # parts of a trial, as the library names them
-
-
-def is_batch_norm(part):
-    scripted = getattr(part, "original_name", "")  # of what torch.jit.script makes of it
-    return isinstance(part, torch.nn.modules.batchnorm._BatchNorm) or scripted.startswith("BatchNorm")
-
-
-def smallest_batch(modules):
-    """Batch normalisation has no statistics of one sample."""
-    return 2 if any(is_batch_norm(part) and part.training for part in parts_of(modules)) else 1
 
 
 class Trials:
@@ -82,53 +73,6 @@ def search(trials, request):
     raise error
 
 
-def whole(name, value):
-    """@return a whole number of 1 or more, or None."""
-    try:
-        number = None if value is None else operator.index(value)
-    except TypeError:
-        number = 0
-    if number is not None and number < 1:
-        raise StepError(name, f"is {value!r}", "give a whole number of 1 or more, or leave it out")
-    return number
-
-
-def checked_request(effective, most, multiple_of, cut, target, max_trials, max_seconds):
-    """@return what the library is asked, but for what depends on the model."""
-    check_search(target, max_seconds, cut, effective)
-    return {"effective": effective, "most": whole("most", most), "multiple_of": whole("multiple_of", multiple_of) or 1, "cut": cut,
-            "target": list(target), "max_probes": whole("max_trials", max_trials) or 12, "max_seconds": max_seconds}
-
-
-def check_alike(requests):
-    """Of all ranks: most may differ, for the smallest size is taken."""
-    for rank, request in enumerate(requests):
-        for name, value in request.items():
-            if name != "most" and value != requests[0][name]:
-                raise StepError(name, f"is {value!r} on rank {rank} and {requests[0][name]!r} on rank 0",
-                                "call find with the same arguments on all ranks")
-
-
-def check_search(target, max_seconds, cut, effective):
-    if len(target) != 2 or not 0 < target[0] < target[1] <= 1:
-        raise StepError("target", f"is {target!r}", "give two parts of the budget in which the peak is to end: (0.8, 0.9)")
-    if not max_seconds > 0:
-        raise StepError("max_seconds", f"is {max_seconds!r}", "give seconds")
-    if cut == "divide" and effective is None:
-        raise StepError("cut", "is divide, and there is no effective batch to divide", "give effective=")
-
-
-def check_modes(modules, smallest, effective, most):
-    if not torch.is_grad_enabled():
-        raise StepError("find", "was called where gradients are switched off", "call it outside of no_grad and inference_mode")
-    for module in modules:
-        if not module.training:
-            raise StepError("model", "is in evaluation mode, in which it keeps less than in training", "call model.train() first")
-    for name, value in (("effective", effective), ("most", most)):
-        if value is not None and value < smallest:
-            raise StepError(name, f"is {value}, and batch normalisation has no statistics of one sample", "give 2 or more")
-
-
 ONE_AT_A_TIME = threading.Lock()  # they would share the limit, the peak and the weights
 
 
@@ -165,7 +109,8 @@ def find(step, make_batch, *, model, optimizer=None, effective=None, budget="80%
             """What can be said before the first trial. @return the request, the device and the budget."""
             request = checked_request(ranks.share(whole("effective", effective)), most, multiple_of, cut, target, max_trials, max_seconds)
             request.update(costs_differ=worst is not None, evaluates=evaluate is not None)
-            check_modes(modules, smallest_batch(modules), request["effective"], request["most"])
+            check_modes("find", modules)
+            check_least(smallest_batch(modules), request["effective"], request["most"])
             check_optimizers(modules, optimizers)
             check_trains(parameters_of(modules, optimizers))
             ranks.check(modules, optimizers)
