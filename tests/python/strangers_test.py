@@ -7,7 +7,6 @@ import torch
 
 from given import BUDGET, EFFECTIVE, assert_same, autotrain, everything, images_and_classes, mlp, searched, step_of
 
-from autotrain import exports  # noqa: E402
 from autotrain.pieces import cut, pieces, samples_of  # noqa: E402
 from autotrain.state import Snapshot  # noqa: E402
 
@@ -208,59 +207,6 @@ class Batches(unittest.TestCase):
         mask = torch.tensor([1.0, 1.0, 0.0, 0.0, 1.0, 0.0])
         given = list(pieces(mask, 2, count=lambda piece: piece.sum()))
         self.assertEqual([weight for _, weight in given], [2 / 3, 1 / 3])
-
-
-class Activation(torch.nn.Module):
-    scale = 2
-
-    def __init__(self, act):
-        super().__init__()
-        self.linear, self.act = torch.nn.Linear(4, 4), act
-
-    def forward(self, x):
-        return self.act(self.linear(x)) * self.scale
-
-
-class Keys(unittest.TestCase):
-    """An export is taken again only for a module that would be exported alike."""
-
-    def key(self, module):
-        return exports.fingerprint(module, "float32[4,4]", ("fp32",))
-
-    def made(self, make):
-        torch.manual_seed(0)
-        return make()
-
-    def test_whatever_changes_what_is_exported_changes_the_key(self):
-        layer = lambda **options: torch.nn.TransformerEncoderLayer(8, 4, 16, **options)  # noqa: E731
-        plain = self.made(layer)
-        key = self.key(plain)
-        self.assertIsNotNone(key)
-        self.assertEqual(key, self.key(self.made(layer)))
-        for other in (lambda: torch.nn.TransformerEncoderLayer(8, 2, 16), lambda: layer(norm_first=True),
-                      lambda: layer(activation=torch.nn.functional.gelu)):
-            self.assertNotEqual(key, self.key(self.made(other)))
-        plain.linear1.requires_grad_(False)
-        self.assertNotEqual(key, self.key(plain))
-        plain.linear1.requires_grad_(True)
-        plain.norm1.eval()
-        self.assertNotEqual(key, self.key(plain))
-
-    def test_attributes_and_buffers_count(self):
-        one, other = (self.made(lambda: Activation(torch.tanh)) for _ in range(2))
-        self.assertEqual(self.key(one), self.key(other))
-        other.scale = 3
-        self.assertNotEqual(self.key(one), self.key(other))
-        self.assertNotEqual(self.key(one), self.key(self.made(lambda: Activation(torch.sigmoid))))
-        del other.scale
-        other.register_buffer("shift", torch.zeros(2), persistent=False)
-        self.assertNotEqual(self.key(one), self.key(other))
-
-    def test_what_has_no_lasting_name_is_exported_anew(self):
-        self.assertIsNone(self.key(Activation(lambda x: x)))
-        hooked = torch.nn.Linear(4, 4)
-        hooked.register_forward_hook(lambda *_: None)
-        self.assertIsNone(self.key(hooked))
 
 
 if __name__ == "__main__":
