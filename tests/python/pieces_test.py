@@ -7,12 +7,76 @@ import collections
 import dataclasses
 import random
 import sys
+import types
 import unittest
 
 from given import mlp, numpy, step_of, torch
 
 from autotrain.errors import StepError
 from autotrain.pieces import pieces, samples_of, sizes
+
+
+class Bag(collections.abc.MutableMapping):
+    """Copies of it share where it keeps its entries."""
+
+    def __init__(self, entries):
+        self.entries = entries
+
+    def __getitem__(self, key):
+        return self.entries[key]
+
+    def __setitem__(self, key, value):
+        self.entries[key] = value
+
+    def __delitem__(self, key):
+        del self.entries[key]
+
+    def __iter__(self):
+        return iter(self.entries)
+
+    def __len__(self):
+        return len(self.entries)
+
+
+class Mirrored(dict):
+    def __init__(self, *entries):
+        super().__init__(*entries)
+        self.__dict__ = self
+
+
+class Updated(dict):
+    def __init__(self, *entries):
+        super().__init__(*entries)
+        self.__dict__.update(*entries)
+
+
+class Asked(dict):
+    __getattr__ = dict.get
+
+
+class Strict(dict):
+    __getattr__, __setattr__ = dict.__getitem__, dict.__setitem__
+
+
+class Slotted(dict):
+    __slots__ = ("more",)
+
+
+class Shared(Bag):
+    """Its copies are it itself."""
+
+    def __copy__(self):
+        return self
+
+
+class Fixed(dict):
+    def __init__(self, entries=(), **more):
+        if not isinstance(entries, dict) or more or type(entries) is dict and any(len(part) < 6 for part in entries.values()):
+            raise TypeError("fixed")
+        super().__init__(entries)
+
+    def __setitem__(self, *_):
+        raise TypeError("fixed")
 
 
 def gradients(model):
@@ -74,6 +138,67 @@ class Pieces(unittest.TestCase):
             self.assertEqual(len(cut), 2)
             self.assertIs(type(cut[1]), type(batch))
             self.assertEqual(repr(cut[1]), repr(second))
+
+    def test_mappings_of_any_kind_keep_what_they_have(self):
+        for kind in (Bag, Mirrored, Updated, Asked, Strict, Slotted, types.MappingProxyType):
+            batch = kind({"x": torch.arange(6), "n": 3, "more": {"y": torch.arange(6)}})
+            cut = [piece for piece, _ in pieces(batch, 2)]
+            self.assertEqual([piece["x"].tolist() for piece in cut], [[0, 1], [2, 3], [4, 5]], kind)
+            self.assertEqual([piece["more"]["y"].tolist() for piece in cut], [[0, 1], [2, 3], [4, 5]], kind)
+            self.assertEqual((batch["x"].tolist(), len(batch["more"]["y"])), (list(range(6)), 6), kind)
+            self.assertIs(type(cut[0]), type(batch))
+            if hasattr(batch, "x"):
+                self.assertEqual([piece.x.tolist() for piece in cut], [[0, 1], [2, 3], [4, 5]], kind)
+                self.assertEqual(batch.x.tolist(), list(range(6)))
+
+    def test_mappings_that_cannot_be_made_of_other_parts_are_named(self):
+        for kind in (Shared, Fixed):
+            batch = kind({"x": torch.arange(6)})
+            with self.assertRaisesRegex(StepError, f"a {kind.__name__} cannot be made of other parts"):
+                list(pieces(batch, 2))
+            self.assertEqual(batch["x"].tolist(), list(range(6)))
+
+    def test_sequences_and_dataclasses_that_are_made_otherwise(self):
+        class Two(list):
+            def __init__(self, one, other):
+                super().__init__([one, other])
+
+        @dataclasses.dataclass
+        class Counted:
+            x: object
+            n: int = dataclasses.field(init=False, default=0)
+
+            def __post_init__(self):
+                self.n = len(self.x)
+
+        @dataclasses.dataclass
+        class Late:
+            x: object
+            y: object = dataclasses.field(init=False, default=None)
+        late = Late(torch.zeros(5))
+        late.y = torch.arange(5)
+        two, counted, later = (list(pieces(batch, 3))[1][0] for batch in (Two(torch.arange(5), torch.zeros(5)), Counted(torch.zeros(5)), late))
+        self.assertEqual((type(two), two[0].tolist()), (Two, [3, 4]))
+        self.assertEqual((counted.n, later.y.tolist()), (2, [3, 4]))
+
+    def test_lists_with_an_entry_a_sample(self):
+        def seen(batch, look):
+            self.assertEqual(samples_of(batch), 3)
+            return [look(piece) for piece, _ in pieces(batch, 1)]
+        rows = [torch.zeros(length, 2) for length in (5, 3, 4)]
+        self.assertEqual(seen((rows, torch.arange(3)), lambda piece: (len(piece[0][0]), piece[1].tolist())), [(5, [0]), (3, [1]), (4, [2])])
+        features = [{"x": torch.zeros(3), "y": index} for index in range(3)]
+        self.assertEqual(seen(features, lambda piece: piece[0]["y"]), [0, 1, 2])
+        pairs = [(torch.zeros(8), index) for index in range(3)]
+        self.assertEqual(seen(pairs, lambda piece: [label for _, label in piece]), [[0], [1], [2]])
+        self.assertEqual(seen((list("abc"), list("def")), lambda piece: piece), [(["a"], ["d"]), (["b"], ["e"]), (["c"], ["f"])])
+        boxes = tuple({"boxes": torch.full((3, 4), float(index))} for index in range(3))
+        self.assertEqual(seen((torch.zeros(3, 4), boxes), lambda piece: (len(piece[0]), piece[1][0]["boxes"][0, 0].item())),
+                         [(1, 0.0), (1, 1.0), (1, 2.0)])
+
+    def test_as_many_parts_as_samples_are_parts(self):
+        batch = ({"x": torch.zeros(2, 3)}, {"y": torch.arange(2)})
+        self.assertEqual([piece[1]["y"].tolist() for piece, _ in pieces(batch, 1)], [[0], [1]])
 
     def test_every_sample_is_in_one_piece_and_no_rest_is_too_small(self):
         draw = random.Random(0)

@@ -1,77 +1,60 @@
 """Batches cut into micro-batches, so that accumulating them is the whole batch."""
 
-import copy
-import dataclasses
 from collections.abc import Mapping
 
 import torch
 
 from .errors import StepError
+from .parts import arrays, is_array, is_whole_of_parts, named_parts, parts_of, shape_of, with_parts
 
-
-PACKED = ("a PackedSequence has its samples among each other, and cannot be cut",
-          "give the padded sequences and their lengths, and pack them in the step")
 LAID_OUT = ("a sparse or nested tensor cannot be cut", "give it dense, or padded with its lengths, and convert it in the step")
 
 
-def is_array(value):
-    if isinstance(value, torch.nn.utils.rnn.PackedSequence):
-        raise StepError("batch", *PACKED)
-    if isinstance(value, torch.Tensor):  # a nested one has no shape to ask for
-        return True
-    return hasattr(value, "shape") and hasattr(value, "__getitem__") and hasattr(value, "dtype")
-
-
-def shape_of(array):
-    """The lengths of an array along its axes; of a nested tensor along the first, which is all that its samples have in common."""
-    return (array.size(0),) if isinstance(array, torch.Tensor) and array.is_nested else tuple(array.shape)
-
-
-def arrays(value):
-    """Tensors and arrays in a batch, in order."""
-    if is_array(value):
-        yield value
-        return
-    for part in parts_of(value):
-        yield from arrays(part)
-
-
-def is_whole_of_parts(value):
-    return isinstance(value, (Mapping, list, tuple)) or (dataclasses.is_dataclass(value) and not isinstance(value, type))
-
-
-def parts_of(batch):
-    """What a batch consists of, side by side."""
-    if isinstance(batch, Mapping):
-        return list(batch.values())
-    if isinstance(batch, (list, tuple)):
-        return list(batch)
-    if is_whole_of_parts(batch):
-        return [getattr(batch, field.name) for field in dataclasses.fields(batch)]
-    return []
+def of_one_kind(value):
+    """Whether a list has dictionaries of the same entries, or tuples whose parts have no length in common: samples that nobody has put
+    together, or what is known of each."""
+    if not isinstance(value, (list, tuple)) or not value:
+        return False
+    if all(isinstance(entry, Mapping) for entry in value):
+        return len({frozenset(entry) for entry in value}) == 1
+    if not isinstance(value, list) or any(type(entry) is not tuple or len(entry) != len(value[0]) for entry in value):
+        return False
+    lengths = {shape_of(part)[:1] if is_array(part) else () for entry in value for part in entry}
+    return len(lengths) > 1 or () in lengths
 
 
 def lists_of_samples(batch):
     """How many samples a batch has whose parts are lists with an entry a sample, as detectors take them: images of
-    several sizes, and dictionaries of boxes. None where it is no such batch."""
+    several sizes, and dictionaries of boxes; or texts. None where it is no such batch."""
     lists = [part for part in parts_of(batch) if isinstance(part, (list, tuple)) and not is_array(part)]
     if not lists or len({len(part) for part in lists}) != 1 or any(is_array(part) and shape_of(part) for part in parts_of(batch)):
         return None
     lengths = {shape_of(array)[0] for part in lists for array in part if is_array(array) and shape_of(array)}
     of_mappings = any(isinstance(entry, Mapping) for part in lists for entry in part)
-    return len(lists[0]) if of_mappings or len(lengths) > 1 else None
+    of_others = any(not any(True for _ in arrays(part)) for part in lists)
+    return len(lists[0]) if of_mappings or of_others or len(lengths) > 1 else None
+
+
+def counted(batch):
+    """How many samples a batch has, and what says so: the first length of its first array, what a list has beside an array that is
+    as long, or what a list of anything else has. None where it cannot be told."""
+    listed = lists_of_samples(batch)
+    if listed is not None:
+        return listed, "its lists"
+    if isinstance(batch, list) and of_one_kind(batch):
+        return len(batch), "the list"
+    lengths = {shape_of(part)[0] for part in parts_of(batch) if is_array(part) and shape_of(part)}
+    for name, part in [("it", batch)] if is_array(batch) else named_parts(batch):
+        if isinstance(part, (list, tuple)) and not is_array(part) and len(part) in lengths:
+            return len(part), name
+        for array in arrays(part):
+            if shape_of(array):
+                return int(shape_of(array)[0]), name
+    return (len(batch), "the list") if isinstance(batch, (list, tuple)) and batch else (None, None)
 
 
 def samples_of(batch):
-    """How many samples a batch has: the first length of its first array, or what a list of anything else has.
-    @return None where it cannot be told."""
-    listed = lists_of_samples(batch)
-    if listed is not None:
-        return listed
-    for array in arrays(batch):
-        if shape_of(array):
-            return int(shape_of(array)[0])
-    return len(batch) if isinstance(batch, (list, tuple)) and batch else None
+    return counted(batch)[0]
 
 
 def axis_of(batch, samples):
@@ -80,10 +63,23 @@ def axis_of(batch, samples):
     return next((axis for axis, size in enumerate(shape) if axis > 0 and size == samples), None)
 
 
+def has_samples(part, samples):
+    return any(shape_of(array)[:1] == (samples,) for array in arrays(part))
+
+
 def is_samples(value, samples):
-    """A list with an entry a sample, rather than one of a batch's parts."""
-    return (isinstance(value, (list, tuple)) and len(value) == samples
-            and not any(is_array(part) and shape_of(part)[:1] == (samples,) for part in value))
+    """A list with an entry a sample, rather than a list of parts, each of which has all samples where it has an array at all."""
+    if not isinstance(value, (list, tuple)) or len(value) != samples:
+        return False
+    with_arrays = [part for part in value if any(True for _ in arrays(part))]
+    return of_one_kind(value) or not with_arrays or not all(has_samples(part, samples) for part in with_arrays)
+
+
+def is_batch_of_samples(batch, samples):
+    """The same of a batch as a whole, which may have parts that all samples share."""
+    if isinstance(batch, list) and of_one_kind(batch):
+        return len(batch) == samples
+    return is_samples(batch, samples) and not any(has_samples(part, samples) for part in batch)
 
 
 def is_shared(value):
@@ -91,28 +87,15 @@ def is_shared(value):
     return value is None or callable(value) or isinstance(value, (bool, int, float, complex, str, bytes, torch.dtype, torch.device))
 
 
-def cut(value, first, last, samples):
+def cut(batch, first, last, samples):
     """The samples [first, last) of a batch; what has no entry for each sample is in every piece."""
-    if lists_of_samples(value) == samples:
-        return with_parts(value, lambda part: part[first:last] if isinstance(part, (list, tuple)) else part)
-    return cut_part(value, first, last, samples)
-
-
-def with_parts(value, change):
-    """The same kind of batch, of changed parts."""
-    if isinstance(value, Mapping):
-        parts = {key: change(part) for key, part in value.items()}
-        if type(value) is dict:
-            return parts
-        other = copy.copy(value)  # its kind may take more than parts to be made
-        for key, part in parts.items():
-            other[key] = part
-        return other
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(change, value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(change, value))
-    return dataclasses.replace(value, **{field.name: change(getattr(value, field.name)) for field in dataclasses.fields(value)})
+    if lists_of_samples(batch) == samples:
+        return with_parts(batch, lambda part: part[first:last] if isinstance(part, (list, tuple)) else part)
+    if is_batch_of_samples(batch, samples):
+        return batch[first:last]
+    if is_whole_of_parts(batch) and not is_array(batch):
+        return with_parts(batch, lambda part: cut_part(part, first, last, samples))
+    return cut_part(batch, first, last, samples)
 
 
 def cut_part(value, first, last, samples):
@@ -122,7 +105,7 @@ def cut_part(value, first, last, samples):
         if isinstance(value, torch.Tensor) and (value.is_nested or value.layout != torch.strided):
             raise StepError("batch", *LAID_OUT)
         return value[first:last]
-    if not isinstance(value, Mapping) and is_samples(value, samples):
+    if is_samples(value, samples):
         return value[first:last]
     if is_whole_of_parts(value):
         return with_parts(value, lambda part: cut_part(part, first, last, samples))

@@ -8,7 +8,7 @@ import torch
 
 from . import library
 from .errors import StepError
-from .pieces import axis_of, samples_of
+from .pieces import axis_of, counted
 from .tensors import parameters_of, parts_of
 
 RAN, OUT_OF_MEMORY, STOP = 1, 2, 5  # as the library names them
@@ -93,16 +93,16 @@ class Step:
         batch = make(samples)
         if batch is None:
             raise StepError("make_batch", f"gave nothing for {samples} samples", "have it return the batch")
-        made = samples_of(batch)
+        made, by = counted(batch)
         if made is not None and made != samples:
             which = "worst" if make is self.worst and make is not self.make_batch else "make_batch"
             axis = axis_of(batch, samples)
             if axis is not None:
                 raise StepError(f"{which}({samples})", f"gave {made} samples along the first axis, and axis {axis} is {samples} long",
                                 f"where samples lie along axis {axis}, give them first, batch.transpose(0, {axis}), and turn them back in the step")
-            raise StepError(f"{which}({samples})", f"gave {made} samples",
-                            f"make it give as many as it is asked for; if there are no more, pass most={made}"
-                            if made < samples else "make it give as many as it is asked for")
+            more = f"; if there are no more, pass most={made}" if made < samples else ""
+            raise StepError(f"{which}({samples})", f"gave {made} samples, by {by}",
+                            f"make it give as many as it is asked for{more}; what all samples share comes after what each has an entry in")
         return batch
 
     def drop_gradients(self):
