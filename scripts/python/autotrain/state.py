@@ -1,7 +1,7 @@
 """What a search changes of a training, as it was: values bit for bit, in the same memory."""
 
-import copy
 import signal
+import sys
 import threading
 from contextlib import contextmanager
 
@@ -11,7 +11,8 @@ from autotrain_export.twister import States
 from autotrain_export.values import Values
 
 from .errors import StepError
-from .tensors import leaves, parameters_of
+from .others import StateOf
+from .tensors import leaves, layers_of, own_of, parameters_of, parts_of, state_of
 
 
 MOST_DEPTH = 64  # of containers within each other in what an optimizer keeps
@@ -48,12 +49,17 @@ class Generators:
         self.others.put_back()
 
 
+def parts_beside_torch(modules):
+    """Those that may keep what they like; PyTorch's own are its own."""
+    return [part for part in parts_of(modules) if not type(part).__module__.startswith("torch.")]
+
+
 class ModuleState:
     """Which tensors a module has, what else it keeps, and its modes."""
 
     def __init__(self, module):
         parts = list(module.modules())
-        self.attributes = Attributes(part for part in parts if not type(part).__module__.startswith("torch."))  # whose own are its own
+        self.attributes = Attributes(parts_beside_torch([module]))
         self.modes = [(part, part.training) for part in parts]
         self.parts = [(part, dict(part._parameters), dict(part._buffers), dict(part._modules))
                       for part in parts if not isinstance(part, torch.jit.ScriptModule)]  # of which no part can come or go
@@ -72,47 +78,28 @@ class ModuleState:
 
 
 class OptimizerState:
+    """What an optimizer keeps for each weight, and in attributes of its own, as one within another does."""
+
     def __init__(self, optimizer):
-        self.contents = Contents((optimizer.param_groups, optimizer.state), depth=MOST_DEPTH)
+        self.attributes = Attributes(layer for layer in layers_of(optimizer) if own_of(layer))
+        self.contents = Contents((optimizer.param_groups, state_of(optimizer)), depth=MOST_DEPTH)
 
     def put_back(self):
+        self.attributes.put_back()
         self.contents.put_back()
 
 
-class ScalerStages:
-    """How far a gradient scaler is with each optimizer in an update that may not have come to its end; its state_dict has
-    nothing of it."""
+class Arrays:
+    """The numbers of NumPy's arrays, where somebody has NumPy."""
 
-    def __init__(self, scaler):
-        self.stages = scaler._per_optimizer_states
-        self.kept = {key: dict(state) for key, state in self.stages.items()}
-
-    def put_back(self):
-        self.stages.clear()
-        self.stages.update((key, dict(state)) for key, state in self.kept.items())
-
-
-class StateOf:
-    """Of anything that has `state_dict`: a scaler, a schedule, an average of weights; or a random generator."""
-
-    def __init__(self, owner):
-        self.owner = owner
-        self.stages = ScalerStages(owner) if hasattr(owner, "_per_optimizer_states") else None
-        if isinstance(owner, torch.Generator):
-            self.kept, self.give = owner.get_state(), owner.set_state
-        elif hasattr(owner, "bit_generator"):
-            bits = owner.bit_generator
-            self.kept, self.give = copy.deepcopy(bits.state), lambda kept: setattr(bits, "state", kept)
-        elif hasattr(owner, "state_dict") and hasattr(owner, "load_state_dict"):
-            self.kept, self.give = copy.deepcopy(owner.state_dict()), owner.load_state_dict
-        else:
-            raise StepError("keep", f"{type(owner).__name__} has no state_dict, so what changes of it cannot be put back",
-                            "give modules, schedules, scalers or generators")
+    def __init__(self, owners):
+        numpy = sys.modules.get("numpy")
+        found = leaves(owners, numpy.ndarray) if numpy else ()
+        self.kept = [(array, array.copy()) for array in found if array.flags.writeable]
 
     def put_back(self):
-        self.give(copy.deepcopy(self.kept))
-        if self.stages is not None:
-            self.stages.put_back()
+        for array, kept in self.kept:
+            array[...] = kept
 
 
 class Snapshot:
@@ -121,17 +108,21 @@ class Snapshot:
     def __init__(self, modules, optimizers, others=()):
         others = [owner for owner in others if owner is not None]
         optimizers = [*optimizers, *(owner for owner in others if isinstance(owner, torch.optim.Optimizer))]
+        modules = [*modules, *(owner for owner in others if isinstance(owner, torch.nn.Module))]
+        others = [owner for owner in others if not isinstance(owner, (torch.optim.Optimizer, torch.nn.Module))]
         parameters = parameters_of(modules, optimizers)
         if any(torch.nn.parameter.is_lazy(parameter) for parameter in parameters):
             raise StepError("model", "some of its parameters have no shape yet", "run one batch through it before the search")
-        tensors = [*parameters, *(buffer for module in modules for buffer in module.buffers())]
+        owners = [vars(part) for part in parts_beside_torch(modules)]
         for optimizer in optimizers:
-            tensors += [*leaves(list(optimizer.state.values())), *leaves(list(optimizer.param_groups))]
-        self.values = Values(tensors)
+            owners += [optimizer.param_groups, state_of(optimizer), *map(own_of, layers_of(optimizer))]
+        buffers = [buffer for module in modules for buffer in module.buffers()]
+        self.values = Values([*parameters, *buffers, *leaves(owners)])
+        self.arrays = Arrays(owners)
         self.generators = Generators()
         self.modules = [ModuleState(module) for module in modules]
         self.optimizers = [OptimizerState(optimizer) for optimizer in optimizers]
-        self.others = [StateOf(owner) for owner in others if not isinstance(owner, torch.optim.Optimizer)]
+        self.others = [StateOf(owner) for owner in others]
         self.gradients = [(parameter, parameter.grad, parameter.requires_grad) for parameter in parameters]
 
     def put_back_attributes(self):
@@ -143,6 +134,7 @@ class Snapshot:
         """Weights, buffers, attributes and random numbers; what an optimizer made stays."""
         self.put_back_attributes()
         self.values.put_back()
+        self.arrays.put_back()
         self.generators.put_back()
         for other in self.others:
             if other.stages is not None:

@@ -1,5 +1,7 @@
 """Tensors in what surrounds them."""
 
+from collections import deque
+
 import torch
 from autotrain_export.values import storage_of
 from torch.nn.parallel import DistributedDataParallel
@@ -33,16 +35,32 @@ def replicas_of(modules):
     return [part for part in parts_of(modules) if isinstance(part, DistributedDataParallel)]
 
 
-def leaves(value):
-    """The tensors in nested dictionaries, lists and tuples."""
-    if isinstance(value, torch.Tensor):
+def leaves(value, kind=torch.Tensor, within=()):
+    """The tensors in nested dictionaries, lists and other collections, none of which is looked into within itself."""
+    if isinstance(value, kind):
         yield value
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from leaves(part)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from leaves(part)
+    elif isinstance(value, (dict, list, tuple, set, frozenset, deque)) and id(value) not in within:
+        for part in list(value.values() if isinstance(value, dict) else value):
+            yield from leaves(part, kind, (*within, id(value)))
+
+
+def layers_of(optimizer):
+    """An optimizer, and those that it wraps."""
+    found = [optimizer]
+    while (inner := getattr(found[-1], "optimizer", None)) is not None and not any(inner is known for known in found):
+        found.append(inner)
+    return found
+
+
+def own_of(optimizer):
+    """Its attributes; a class may have none that can be looked at."""
+    return getattr(optimizer, "__dict__", {})
+
+
+def state_of(optimizer):
+    """What it keeps for each weight, where it is of the kind that has this in one place."""
+    state = getattr(optimizer, "state", None)
+    return state if isinstance(state, dict) else {}
 
 
 def parameters_of(modules, optimizers):
@@ -62,8 +80,7 @@ def state_tensors(modules, optimizers):
     for module in modules:
         yield from module.buffers()
     for optimizer in optimizers:
-        for state in optimizer.state.values():
-            yield from leaves(state)
+        yield from leaves([state_of(optimizer), *map(own_of, layers_of(optimizer))])
 
 
 def carried_bytes(device, modules, optimizers):
