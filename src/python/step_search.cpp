@@ -175,7 +175,7 @@ ProbeRecord StepSearch::divisor(const SizeSearch::Found& capacity) {
   throw Error(
       ExitCode::kBadRecipe, "effective",
       cat("no micro-batch from ", search_.limits().minimum, " to ", capacity.size, ", the most that fit",
-          step > 1 ? cat(", in steps of ", step, ",") : "", " divides ", *request_.effective),
+          step > 1 ? cat(", in steps of ", step) : "", ", divides ", *request_.effective),
       cat("give a multiple of ", capacity.size, ", or cut=\"even\" where the micro-batches may differ"));
 }
 

@@ -68,6 +68,12 @@ def checked_request(effective, most, multiple_of, cut, target, max_trials, max_s
     return request
 
 
+def check_divides(options):
+    """Options for a loop whose micro-batches are all alike."""
+    if options.pop("cut", "divide") != "divide":
+        raise StepError("cut", "is given, and this loop's micro-batches are all alike", "leave it out: the micro-batch divides `effective`")
+
+
 def check_alike(requests):
     """Of all ranks: most may differ, for the smallest size is taken."""
     for rank, request in enumerate(requests):
