@@ -42,5 +42,33 @@ class Noise(unittest.TestCase):
             autotrain.noise_scale(step_of(model), make_batch, model=model, samples=3, pieces=1)
 
 
+    def test_batches_and_steps_that_would_tell_something_else_are_named(self):
+        model, kept = torch.nn.Linear(WIDTH, 1), make_batch(64)
+        optimizer = torch.optim.AdamW(model.parameters())
+
+        def updating(batch):
+            step_of(model)(batch)
+            optimizer.step()
+
+        def clearing(batch):
+            model.zero_grad()
+            step_of(model)(batch)
+        for said, step, make in (("gave 8 samples", step_of(model), lambda n: make_batch(8)),
+                                 ("have the same gradient", step_of(model), lambda n: kept[:n]),
+                                 ("makes updates with a AdamW", updating, make_batch), ("drops the gradients", clearing, make_batch)):
+            before = everything(model)
+            with self.assertRaisesRegex(StepError, said):
+                autotrain.noise_scale(step, make, model=model, samples=4, updates=32)
+            assert_same(self, before, everything(model))
+        self.assertEqual(len(optimizer.state), 0)
+        with self.assertRaisesRegex(StepError, "samples: is 8.5"):
+            autotrain.noise_scale(step_of(model), make_batch, model=model, samples=8.5)
+        with torch.no_grad(), self.assertRaisesRegex(StepError, "noise_scale: was called where gradients are switched off"):
+            autotrain.noise_scale(step_of(model), make_batch, model=model, samples=4)
+        model.eval()
+        with self.assertRaisesRegex(StepError, "evaluation mode"):
+            autotrain.noise_scale(step_of(model), make_batch, model=model, samples=4)
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

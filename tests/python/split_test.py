@@ -9,6 +9,7 @@ import unittest
 from given import assert_same, everything, images_and_classes, mlp, torch
 
 import autotrain
+from autotrain.errors import StepError
 from torch import nn
 
 
@@ -51,6 +52,100 @@ class Split(unittest.TestCase):
         verdict, before, after = checked(nn.Sequential(nn.Linear(32, 8), nn.Dropout(0.5), nn.Linear(8, 4)))
         self.assertTrue(verdict.exact, verdict.text)
         assert_same(self, before, after)
+
+
+def said_of(step, model, make_batch=images_and_classes, **options):
+    """The verdict, of a check that leaves no trace."""
+    before = everything(model)
+    try:
+        return autotrain.split_check(step, make_batch, model=model, **options)
+    finally:
+        assert_same(unittest.TestCase(), before, everything(model))
+
+
+def cross_entropy(model, batch, weight, **options):
+    (nn.functional.cross_entropy(model(batch[0]).float(), batch[1], **options) * weight).backward()
+
+
+class Chosen(nn.Module):
+    """Large batches go one way, small ones another, of another width."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.narrow = nn.Linear(32, 8), nn.Linear(32, 4)
+
+    def forward(self, inputs):
+        return self.wide(inputs)[:, :4] if len(inputs) > 4 else self.narrow(inputs)
+
+
+class Verdicts(unittest.TestCase):
+    def test_rounding_to_16_bits_is_no_mixing(self):
+        for kind in (torch.bfloat16, torch.float16):
+            model = mlp(width=32).to(kind)
+            make = lambda n: (torch.randn(n, 32).to(kind), torch.randint(0, 4, (n,)))
+            verdict = said_of(lambda batch, weight: cross_entropy(model, batch, weight), model, make)
+            self.assertTrue(verdict.exact, verdict.text)
+        for model, exact in ((mlp(width=32), True), (nn.Sequential(nn.Linear(32, 8), Centred(), nn.Linear(8, 4)), False)):
+            def step(batch, weight):
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    cross_entropy(model, batch, weight)
+            self.assertEqual(said_of(step, model).exact, exact)
+
+    def test_batches_that_a_step_changes(self):
+        model = nn.Linear(32, 4)
+
+        def step(batch, weight):
+            batch[0].sub_(3).div_(2)
+            cross_entropy(model, batch, weight)
+        self.assertTrue(said_of(step, model).exact)
+
+    def test_a_mean_over_targets_that_count(self):
+        model = mlp(width=32)
+        step = lambda batch, weight: cross_entropy(model, batch, weight, ignore_index=0)
+        torch.manual_seed(1)
+        self.assertTrue(said_of(step, model, count=lambda piece: (piece[1] != 0).sum()).exact)
+        self.assertIn("say how many there are: count=", said_of(step, model).text)
+        with self.assertRaisesRegex(StepError, "the step takes no weight"):
+            said_of(lambda batch: cross_entropy(model, batch, 1), model, count=len)
+
+    def test_parts_that_only_some_batches_use(self):
+        model = Chosen()
+        verdict = said_of(lambda batch, weight: cross_entropy(model, batch, weight), model)
+        self.assertFalse(verdict.exact)
+        self.assertIn("influence each other", verdict.text)
+
+    def test_gradients_that_are_sparse(self):
+        model = nn.Embedding(16, 4, sparse=True)
+        step = lambda batch, weight: (model(batch).square().mean() * weight).backward()
+        self.assertTrue(said_of(step, model, lambda n: torch.randint(0, 16, (n, 3))).exact)
+
+    def test_steps_and_models_that_show_nothing_are_named(self):
+        model, normal, broken, zero = mlp(width=32), mlp(width=32, normal=True).eval(), mlp(width=32), mlp(width=32)
+        with torch.no_grad():
+            broken[0].weight[0, 0] = float("nan")
+            for parameter in zero.parameters():
+                parameter.zero_()
+        optimizer = torch.optim.AdamW(model.parameters())
+
+        def clearing(batch, weight):
+            model.zero_grad()
+            cross_entropy(model, batch, weight)
+
+        def updating(batch, weight):
+            cross_entropy(model, batch, weight)
+            optimizer.step()
+        plain = lambda model: lambda batch, weight: cross_entropy(model, batch, weight)
+        for said, checked, step in (
+                ("drops the gradients", model, clearing), ("makes updates with a AdamW", model, updating),
+                ("evaluation mode", normal, plain(normal)), ("not finite", broken, plain(broken)),
+                ("zero everywhere", zero, lambda batch, weight: (zero(batch[0]).square().mean() * weight).backward())):
+            with self.assertRaisesRegex(StepError, said):
+                said_of(step, checked)
+        self.assertEqual(len(optimizer.state), 0)
+        for said, options in (("have no halves", {"samples": 7}), ("samples: is 8.0", {"samples": 8.0}),
+                              ("gave nothing", {"make_batch": lambda n: None})):
+            with self.assertRaisesRegex(StepError, said):
+                said_of(plain(model), model, **options)
 
 
 if __name__ == "__main__":

@@ -6,36 +6,25 @@ from collections import namedtuple
 import torch
 
 from . import library
+from .checks import whole
 from .errors import StepError
-from .memory import device_of
+from .gradients import Gradients
 from .state import Snapshot
-from .tensors import modules_of, parameters_of
-from .trial import takes_weight
+from .tensors import modules_of
 
 NoiseScale = namedtuple("NoiseScale", "samples low high")
 
 
-def gradient(step, batch, parameters):
-    """Of one batch's mean loss, as one vector."""
-    for parameter in parameters:
-        parameter.grad = None
-    step(batch, 1.0) if takes_weight(step) else step(batch)
-    if all(p.grad is None for p in parameters):
-        raise StepError("step", "made no gradient of any parameter of the model", "call loss.backward() in it")
-    found = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad.to_dense()).detach().flatten() for p in parameters]).double()
-    if not found.isfinite().all():
-        raise StepError("step", "made gradients that are not finite", "look at the loss; at a lower precision, scale it")
-    return found
-
-
-def norms_of(step, make_batch, samples, pieces, parameters):
-    """Squared norms of the gradients of a few micro-batches, and of their mean."""
-    total, rows = 0, []
+def norms_of(gradients, samples, pieces):
+    """Squared norms of the gradients of a few micro-batches, and of their mean; and whether they are one and the same."""
+    rows, first, total, alike = [], None, 0, True
     for _ in range(pieces):
-        found = gradient(step, make_batch(samples), parameters)
+        found = gradients.of([(gradients.batch(samples), 1.0)])
         rows.append([samples, found.square().sum().item()])
+        first = found if first is None else first
+        alike = alike and torch.equal(found, first)
         total = total + found
-    return {"pieces": rows, "square": (total / pieces).square().sum().item()}
+    return {"pieces": rows, "square": (total / pieces).square().sum().item()}, alike
 
 
 def noise_scale(step, make_batch, *, model, samples, updates=64, pieces=4, keep=()):
@@ -47,13 +36,15 @@ def noise_scale(step, make_batch, *, model, samples, updates=64, pieces=4, keep=
     @return NoiseScale(samples, low, high), the latter the 95 % interval; None where it cannot be told. All is as it was."""
     if pieces < 2 or updates < 32:
         raise StepError("noise_scale", f"{updates} updates of {pieces} pieces tell nothing", "give 32 updates or more, of 2 pieces or more")
-    modules = modules_of(model)
-    device_of(modules)
+    samples, modules = whole("samples", samples), modules_of(model)
     snapshot = Snapshot(modules, [], keep)
-    parameters = parameters_of(modules, [])
     try:
-        rows = [norms_of(step, make_batch, samples, pieces, parameters) for _ in range(updates)]
+        gradients = Gradients("noise_scale", step, make_batch, modules, samples)
+        rows, alike = zip(*(norms_of(gradients, samples, pieces) for _ in range(updates)))
     finally:
         snapshot.put_back()
+    if all(alike):
+        raise StepError("make_batch", "gave micro-batches that all have the same gradient, which has no noise",
+                        "have it draw other samples at each call")
     found = library.answer(library.load().autotrain_noise_scale(json.dumps(rows).encode()))
     return NoiseScale(**found) if found else NoiseScale(None, None, None)

@@ -71,6 +71,15 @@ def with_parts(value, change):
                         "give tuples, lists, dictionaries or dataclasses whose constructor takes their parts") from error
 
 
+def clone_of(value):
+    """The same batch in memory of its own."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().clone().requires_grad_(value.requires_grad)
+    if is_array(value):
+        return copy.copy(value)
+    return with_parts(value, clone_of) if is_whole_of_parts(value) else value
+
+
 def sequence_of(value, parts):
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*parts)

@@ -4,16 +4,18 @@ from collections import namedtuple
 
 import torch
 
+from .checks import whole
 from .errors import StepError
-from .memory import device_of
-from .pieces import cut, samples_of
+from .gradients import Gradients
+from .pieces import pieces, samples_of
 from .state import Snapshot
-from .tensors import as_list, modules_of, parameters_of
-from .trial import takes_weight
+from .tensors import as_list, modules_of
 
 Verdict = namedtuple("Verdict", "exact difference module kind text")
-ROUNDING = 1e-4   # of a gradient in float32, summed in another order
-OUTPUTS = 1e-3    # farther apart than this, a module's outputs differ by more than rounding
+ROUNDING = 1e-4       # of a gradient in float32, summed in another order
+ROUNDING_HALF = 3e-2  # where weights or outputs have 16 bits
+OUTPUTS = 1e-3        # farther apart than this, a module's outputs differ by more than rounding
+HALF = (torch.bfloat16, torch.float16)
 
 
 class Calm:
@@ -61,74 +63,86 @@ class Outputs:
             hook.remove()
 
 
-def gradient(step, batches, modules, snapshot, weighted, other_draws=False):
+def gradient(gradients, batches, modules, snapshot, other_draws=False):
     """Of all parameters, summed over the batches, and the outputs of parts."""
     snapshot.put_back_values()
     if other_draws:
         torch.manual_seed(torch.initial_seed() + 1)
-    parameters = parameters_of(modules, [])
-    for parameter in parameters:
-        parameter.grad = None
     with Calm(modules), Outputs(modules) as outputs:
-        for batch in batches:
-            (step(batch, weighted) if weighted is not None else step(batch))
-    found = [p.grad.detach().double().flatten() for p in parameters if p.grad is not None and not p.grad.is_sparse]
-    if not found:
-        raise StepError("step", "made no gradient of any parameter of the model", "call loss.backward() in it")
-    return torch.cat(found), outputs.seen
+        return gradients.of(batches), outputs.seen
+
+
+def rounding_of(modules, outputs):
+    """How far apart two sums of the same are by rounding alone."""
+    tensors = [*(parameter for module in modules for parameter in module.parameters()), *(each for seen in outputs.values() for each in seen)]
+    return ROUNDING_HALF if any(tensor.dtype in HALF for tensor in tensors) else ROUNDING
 
 
 def apart(one, other):
     return ((one - other).norm() / one.norm().clamp_min(1e-30)).item()
 
 
-def first_difference(whole, halves):
+def first_difference(whole, halves, rounding):
     """The first part whose outputs for the whole batch are not those for its halves."""
     for (name, kind), outputs in whole.items():
         parts = halves.get((name, kind), [])
         if len(outputs) != 1 or len(parts) != 2 or outputs[0].dim() == 0:
             continue
-        joined = torch.cat(parts) if parts[0].dim() > 0 else parts[0]
-        if joined.shape != outputs[0].shape or apart(outputs[0].double(), joined.double()) > OUTPUTS:
+        alike = len({part.shape[1:] for part in [*parts, *outputs]}) == 1 and sum(map(len, parts)) == len(outputs[0])
+        if not alike or apart(outputs[0].double(), torch.cat(parts).double()) > max(OUTPUTS, rounding):
             return name, kind
     return None, None
 
 
-def split_check(step, make_batch, *, model, samples=8, optimizer=None, keep=()):
+def batch_of(gradients, samples):
+    batch = gradients.batch(samples)
+    if samples % 2 or samples_of(batch) is None:
+        raise StepError("split_check", f"make_batch({samples}) gave {samples} samples, which have no halves" if samples % 2 else
+                        f"make_batch({samples}) gave a batch whose samples cannot be counted",
+                        "give an even number, in tensors, arrays, or tuples, lists, dictionaries or dataclasses of them")
+    return batch
+
+
+def split_check(step, make_batch, *, model, samples=8, optimizer=None, keep=(), count=None):
     """Compares the gradient of a batch with that of its halves, accumulated, and names the part that mixes samples.
 
     @param step: forward and backward of a mean loss, `step(batch, weight)`, as for find; `step(batch)` where the loss is a sum.
+    @param count: of the targets that a loss is the mean of, as for Plan.pieces.
     @return a Verdict: exact, difference (relative), module, kind, text. All is as it was afterwards."""
-    modules = modules_of(model)
-    device_of(modules)
+    modules, samples = modules_of(model), whole("samples", samples)
     snapshot = Snapshot(modules, as_list(optimizer), keep)
     try:
-        batch = make_batch(samples)
-        if samples_of(batch) != samples or samples % 2:
-            made = samples_of(batch)
-            raise StepError("split_check", f"make_batch({samples}) gave {'a batch whose samples cannot be counted' if made is None else f'{made} samples'}",
-                            "give an even number, in tensors, arrays, or tuples, lists, dictionaries or dataclasses of them")
-        halves = [cut(batch, 0, samples // 2, samples), cut(batch, samples // 2, samples, samples)]
-        weighted = takes_weight(step)
-        whole, outputs = gradient(step, [batch], modules, snapshot, 1.0 if weighted else None)
-        again, _ = gradient(step, [batch], modules, snapshot, 1.0 if weighted else None, other_draws=True)
-        parts, of_halves = gradient(step, halves, modules, snapshot, 0.5 if weighted else None)
-        difference = apart(whole, parts)
-        if not weighted:  # a mean, or a sum: either may be cut
-            difference = min(difference, apart(whole, parts / 2))
-        return verdict(apart(whole, again), difference, *first_difference(outputs, of_halves), samples)
+        gradients = Gradients("split_check", step, make_batch, modules, samples)
+        if count is not None and not gradients.weighted:
+            raise StepError("count", "weighs halves, and the step takes no weight", "write it as step(batch, weight)")
+        snapshot.put_back()  # what was tried is no part of what follows
+        batch = batch_of(gradients, samples)
+        halves = list(pieces(batch, samples // 2, count=count))
+        together, outputs = gradient(gradients, [(batch, 1.0)], modules, snapshot)
+        again, _ = gradient(gradients, [(batch, 1.0)], modules, snapshot, other_draws=True)
+        apiece, of_halves = gradient(gradients, halves, modules, snapshot)
+        if not together.any():
+            raise StepError("step", "made gradients that are zero everywhere, which show nothing",
+                            "give weights, or a make_batch, of which some gradient comes")
+        difference = apart(together, apiece)
+        if not gradients.weighted:  # a mean, or a sum: either may be cut
+            difference = min(difference, apart(together, apiece / 2))
+        rounding = rounding_of(modules, outputs)
+        part = first_difference(outputs, of_halves, rounding)
+        return verdict(rounding, apart(together, again), difference, *part, samples)
     finally:
         snapshot.put_back()
 
 
-def verdict(repeats, difference, name, kind, samples):
-    if difference <= ROUNDING:
+def verdict(rounding, repeats, difference, name, kind, samples):
+    if difference <= rounding:
         return Verdict(True, difference, None, None, f"a batch of {samples} may be cut: its halves add up to the same gradient "
                                                      f"({difference:.1e} apart)")
-    if repeats > ROUNDING:
+    if repeats > rounding:
         return Verdict(False, difference, name, kind, f"the same batch gives another gradient each time ({repeats:.1e} apart): the "
                        "step draws random numbers of its own, so a cut changes which ones")
-    where = f" First at {name} ({kind})." if name else ""
+    where = f" First at {name} ({kind})." if name else (" No part's outputs are others: where the loss is a mean over something else than "
+                                                        "samples, say how many there are: count=.")
     why = " Its statistics are those of the micro-batch." if kind and "BatchNorm" in kind else ""
     return Verdict(False, difference, name, kind, f"samples influence each other: the halves of a batch of {samples} add up to a "
                    f"gradient that is {difference:.1e} away from the whole one's.{where}{why}")
