@@ -8,20 +8,55 @@ import torch
 
 from . import library
 from .errors import Error, StepError
+from .plan import in_bytes
 from .tensors import as_list, carried_bytes
+
+
+OPEN = []  # what holds this process now, the innermost last
+
+
+def share_of(budget, left, outer):
+    """A budget that is a part of what can be had, where a hold around it leaves so much."""
+    if budget == "auto":
+        return str(max(1, left))
+    if budget.endswith("%"):
+        return str(max(1, int(left * float(budget[:-1]) / 100)))
+    raise StepError("budget", f"is {budget}, and a hold of {in_bytes(outer.budget_bytes)} around it leaves {in_bytes(left)}",
+                    'give less, a part of it, "80%" or "auto", or release the hold before')
 
 
 class Held:
     """A process that is held to a budget, until it is released: an allocation beyond it raises torch.OutOfMemoryError.
 
-    What was there before is in no budget, except what is carried: it counts as if it had come afterwards."""
+    What was there before is in no budget, except what is carried: it counts as if it had come afterwards. Within another one this one
+    has no more than the other leaves."""
 
     def __init__(self, budget, device, carried_bytes=0):
-        self._session = ctypes.c_void_p()
-        request = json.dumps({"device": str(device), "budget": budget, "carried_bytes": carried_bytes})
+        self._session, self.device, self.carried_bytes = ctypes.c_void_p(), torch.device(device), carried_bytes
+        outer = next((held for held in reversed(OPEN) if held.device == self.device), None)
+        left = outer.left_bytes() + carried_bytes if outer is not None else None
+        try:
+            self._open(budget)
+            if left is not None and self.budget_bytes > left:
+                self._close()
+                self._open(share_of(budget, left, outer))
+        except BaseException:
+            self._close()
+            raise
+        OPEN.append(self)
+
+    def _open(self, budget):
+        request = json.dumps({"device": str(self.device), "budget": budget, "carried_bytes": self.carried_bytes})
         at_start = library.answer(library.load().autotrain_open(request.encode(), ctypes.byref(self._session)))
         self.budget_bytes, self.budget_source = at_start["budget_bytes"], at_start["budget_source"]
-        self.carried_bytes = carried_bytes
+
+    def _close(self):
+        """Whoever is around this one has its limit in force again, which is put there by a sample."""
+        if self._session:
+            library.load().autotrain_close(self._session)
+            self._session = ctypes.c_void_p()
+        for held in [held for held in OPEN if held.device == self.device][-1:]:
+            held.sample()
 
     def __enter__(self):
         return self
@@ -31,13 +66,17 @@ class Held:
 
     def release(self):
         """Lifts the limit. The allocator stays."""
-        if self._session:
-            library.load().autotrain_close(self._session)
-            self._session = ctypes.c_void_p()
+        if self in OPEN:
+            OPEN.remove(self)
+        self._close()
 
     def memory(self):
         """Bytes by name, as the budget counts them."""
         return library.answer(library.load().autotrain_memory(self.session))
+
+    def left_bytes(self):
+        now = self.memory()
+        return max(0, now["budget_bytes"] - now["allocated_bytes"] - now["outside_bytes"])
 
     @property
     def peak_bytes(self):
