@@ -4,6 +4,7 @@
     integrations_test.py path/to/libautotrain_python.so path/to/project
 """
 import os
+import random
 import sys
 import tempfile
 import unittest
@@ -14,10 +15,11 @@ run_with("accelerate", "transformers")
 os.environ["HF_HUB_OFFLINE"] = "1"
 import accelerate  # noqa: E402
 import transformers  # noqa: E402
-from given import assert_same, everything, images_and_classes, mlp, torch  # noqa: E402
+from given import assert_same, everything, images_and_classes, mlp, numpy, torch  # noqa: E402
 
 from autotrain.accelerate import find_executable_batch_size  # noqa: E402
-from autotrain.transformers import AutoBatch  # noqa: E402
+from autotrain.errors import StepError  # noqa: E402
+from autotrain.transformers import AutoBatch, lengths_of  # noqa: E402
 
 EFFECTIVE, BUDGET = 4096, "32MiB"
 
@@ -69,7 +71,62 @@ def padded(features):
     return {"input_ids": torch.tensor(rows), "labels": torch.tensor(labels)}
 
 
+class Drawn(torch.utils.data.Dataset):
+    """Draws its samples, and has a column that the model does not take."""
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, index):
+        words = [random.randrange(64) for _ in range(8)]
+        return {"input_ids": words, "labels": torch.randint(0, 64, (8,)).tolist(), "text": f"sample {index}" * (index % 5)}
+
+
 class Transformers(unittest.TestCase):
+    def trainer(self, dataset, **arguments):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        config = transformers.GPT2Config(vocab_size=64, n_positions=64, n_embd=16, n_layer=1, n_head=2)
+        options = transformers.TrainingArguments(output_dir=folder.name, max_steps=2, use_cpu=True, report_to=[], save_strategy="no",
+                                                 disable_tqdm=True)
+        return transformers.Trainer(model=transformers.GPT2LMHeadModel(config), args=options, train_dataset=dataset, **arguments)
+
+    def test_samples_that_are_drawn_leave_no_trace(self):
+        trainer = self.trainer(Drawn())
+        before = torch.get_rng_state().tolist(), random.getstate()
+        plan = AutoBatch(trainer, effective=16, budget="96MiB", max_trials=2).plan
+        self.assertEqual(before, (torch.get_rng_state().tolist(), random.getstate()))
+        self.assertEqual(plan.micro_batch * plan.window, 16)
+        trainer.train()
+
+    def test_all_sequences_of_a_sample_count(self):
+        for samples, lengths in (([{"input_values": [0.0] * n} for n in (5, 900)], [5, 900]),
+                                 ([{"input_ids": [1, 2], "labels": [1] * n} for n in (2, 90)], [4, 92]),
+                                 ([{"x": torch.zeros(n, 2), "y": numpy.zeros(3), "text": "a" * n} for n in (1, 2)], [5, 7]),
+                                 ([([1] * n, 0) for n in (3, 4)], [3, 4]), ([{"input_ids": [1, 2], "text": "a" * n} for n in (1, 2)], None),
+                                 ([1, 2], None)):
+            self.assertEqual(lengths_of(samples), lengths)
+
+    def test_the_longest_decide_whatever_they_are_called(self):
+        class Labels(Words):
+            def __getitem__(self, index):
+                words = super().__getitem__(index)["labels"]
+                return {"input_ids": [1] * 4, "labels": words}
+
+        seen = []
+
+        def collated(features):
+            seen.append(max(len(feature["labels"]) for feature in features))
+            return padded([{"input_ids": feature["labels"], "labels": feature["labels"]} for feature in features])
+        AutoBatch(self.trainer(Labels(), data_collator=collated), effective=4, budget="96MiB", max_trials=2)
+        self.assertEqual(max(seen), 32)  # four samples as they come have 7 at most
+
+    def test_options_of_find(self):
+        trainer = self.trainer(Words(), data_collator=padded)
+        with self.assertRaisesRegex(StepError, "cut: is given"):
+            AutoBatch(trainer, effective=4, cut="even")
+        self.assertEqual(AutoBatch(trainer, effective=4, budget="96MiB", worst=None, cut="divide", max_trials=2).plan.effective_batch, 4)
+
     def test_micro_batch_and_accumulation_are_set_together(self):
         config = transformers.GPT2Config(vocab_size=64, n_positions=64, n_embd=64, n_layer=2, n_head=2)
         with tempfile.TemporaryDirectory() as folder:
