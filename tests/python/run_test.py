@@ -5,6 +5,7 @@
 """
 import copy
 import json
+import math
 import os
 import sys
 import tempfile
@@ -72,6 +73,37 @@ class Trains(unittest.TestCase):
     def test_weights_of_another_module_are_refused(self):
         with self.assertRaisesRegex(autotrain.Error, "not this module's"):
             self.run_.load_into(torch.nn.Linear(2, 2))
+
+    def test_weights_of_other_shapes_are_refused(self):
+        other = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+        with self.assertRaisesRegex(autotrain.Error, r"0.weight of \[16, 6\] where this has \[8, 6\]"):
+            self.run_.load_into(other)
+
+    def test_the_module_that_is_compiled_takes_them(self):
+        model = copy.deepcopy(self.model)
+        self.run_.load_into(torch.compile(model))
+        self.assertGreater(accuracy(model), 0.95)
+
+    def test_a_recipe_file_that_extends_another(self):
+        folder = Path(self.folder.name)
+        (folder / "base.json").write_text(json.dumps({**RECIPE, "stop": {"updates": 9}}))
+        (folder / "short.yaml").write_text("extends: base.json\nstop: {updates: 3}\n")
+        run = autotrain.train(folder / "short.yaml", self.model, train=points(512, 1), output=folder / "short")
+        self.assertEqual(run.summary["updates"], 3)
+
+    def test_what_a_pass_reads_is_trained_with(self):
+        def losses(scale, name):
+            class Scaled(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.inner = module()
+
+                def forward(self, inputs):
+                    return self.inner(inputs) * scale
+            run = autotrain.train({**RECIPE, "stop": {"updates": 1}}, Scaled(), train=points(128, 1), output=Path(self.folder.name) / name)
+            return list(run.metrics["loss"])
+        self.assertNotAlmostEqual(losses(1.0, "one")[0], math.log(2), places=4)
+        self.assertAlmostEqual(losses(0.0, "none")[0], math.log(2), places=5)
 
     def test_a_model_of_tokens_trains_on_whole_numbers(self):
         torch.manual_seed(4)

@@ -1,52 +1,91 @@
 """Arrays of a training, written once as files that the program reads."""
 
+from collections.abc import Mapping
+
 import numpy
 import torch
 
 from .errors import StepError
 
-
-def as_array(value):
-    if isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16:
-        value = value.float()  # NumPy has none
-    return value.detach().cpu().numpy() if isinstance(value, torch.Tensor) else numpy.asarray(value)
+PAIRS = "give two arrays, or a Dataset of (input, target)"
 
 
-def write_dataset(dataset, inputs, targets):
+def as_array(value, name, what):
+    """@param what: it is, of the data of that name. @raise StepError for what has no numbers."""
+    if isinstance(value, torch.Tensor):
+        if value.is_nested or value.layout != torch.strided:
+            raise StepError(name, f"{what} is a sparse or nested tensor", "give it dense: tensor.to_dense(), or padded")
+        value = value.float() if value.dtype == torch.bfloat16 else value  # NumPy has none
+        return value.detach().cpu().numpy()
+    try:
+        array = numpy.asarray(value)
+    except ValueError:  # lists of several lengths
+        array = None
+    if array is None or array.dtype.kind not in "biuf":
+        kind = f"a {type(value).__name__}" if array is None or array.dtype.kind == "O" else f"an array of {array.dtype}"
+        raise StepError(name, f"{what} is {kind}, and no array of numbers", "give numbers, all samples of one shape")
+    return array
+
+
+def pair_of(dataset, index, name):
+    pair = dataset[index]
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        kind = f"a {type(pair).__name__}" + (f" of {len(pair)}" if isinstance(pair, (tuple, list)) else "")
+        raise StepError(name, f"sample {index} is {kind}, not a pair of an input and a target", PAIRS)
+    return [as_array(part, name, f"the {what} of sample {index}") for part, what in zip(pair, ("input", "target"))]
+
+
+def write_dataset(dataset, name, inputs, targets):
     """A Dataset of (input, target), sample by sample into files: no more than one sample is in memory twice."""
+    if isinstance(dataset, Mapping) or not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+        raise StepError(name, f"is a {type(dataset).__name__}, which has no samples by their number",
+                        "give the loader's dataset" if hasattr(dataset, "dataset") else PAIRS)
     if len(dataset) == 0:
-        raise StepError("train", "has no samples", "give a Dataset with some, or two arrays")
-    first = dataset[0]
-    if not isinstance(first, (tuple, list)) or len(first) != 2:
-        raise StepError("train", f"its samples are {type(first).__name__}s, not pairs of an input and a target",
-                        "give a Dataset of (input, target), or two arrays")
+        raise StepError(name, "has no samples", "give a Dataset with some, or two arrays")
     files = [numpy.lib.format.open_memmap(file, mode="w+", dtype=array.dtype, shape=(len(dataset), *array.shape))
-             for file, array in zip((inputs, targets), map(as_array, first))]
+             for file, array in zip((inputs, targets), pair_of(dataset, 0, name))]
     for index in range(len(dataset)):
-        for file, part in zip(files, dataset[index]):
-            array = as_array(part)
+        for file, array in zip(files, pair_of(dataset, index, name)):
             if array.shape != file.shape[1:] or numpy.result_type(array, file) != file.dtype:
-                raise StepError("train", f"sample {index} has a {array.dtype} of {list(array.shape)} where the first has a "
-                                         f"{file.dtype} of {list(file.shape[1:])}",
+                raise StepError(name, f"sample {index} has a {array.dtype} of {list(array.shape)} where the first has a "
+                                      f"{file.dtype} of {list(file.shape[1:])}",
                                 "give samples of one kind and shape, or two arrays")
             file[index] = array
     return files
 
 
+def one_input(inputs, targets, name):
+    """Inputs as one array: a list may have an entry a sample, or an entry for each of several inputs."""
+    has_arrays = isinstance(inputs, (tuple, list)) and any(getattr(entry, "shape", ()) for entry in inputs)
+    if isinstance(inputs, Mapping) or (has_arrays and len(inputs) != len(targets)):
+        raise StepError(name, f"has several inputs, a {type(inputs).__name__} of {len(inputs)}",
+                        "give one array of inputs, or export the module and write a recipe with arrays (docs/exported_models.md)")
+    if has_arrays:
+        inputs = numpy.stack([as_array(entry, name, f"the input of sample {index}") for index, entry in enumerate(inputs)])
+    return as_array(inputs, name, "what it has of inputs")
+
+
+def arrays_of(data, name):
+    inputs, targets = data
+    if not hasattr(targets, "__len__"):
+        raise StepError(name, f"has targets that are a {type(targets).__name__}", "give one target for each input")
+    arrays = [one_input(inputs, targets, name), as_array(targets, name, "what it has of targets")]
+    counts = [len(array) if array.ndim else 0 for array in arrays]
+    if counts[0] != counts[1]:
+        raise StepError(name, f"has {counts[0]} inputs and {counts[1]} targets", "give one target for each input")
+    return arrays
+
+
 def write(name, data, folder):
     """@return what a recipe says of them, and the inputs. @param data: (inputs, targets) or a Dataset of such pairs."""
-    if isinstance(data, tuple) and data and isinstance(data[0], (tuple, list, dict)):
-        raise StepError(name, f"has several inputs, a {type(data[0]).__name__} of {len(data[0])}",
-                        "give one array of inputs, or export the module and write a recipe with arrays (docs/exported_models.md)")
     inputs, targets = folder / f"{name}-inputs.npy", folder / f"{name}-targets.npy"
-    if isinstance(data, (tuple, list)) and len(data) == 2 and not isinstance(data[0], (tuple, list)):
-        arrays = [as_array(part) for part in data]
-        if len(arrays[0]) != len(arrays[1]):
-            raise StepError(name, f"has {len(arrays[0])} inputs and {len(arrays[1])} targets", "give one target for each input")
+    side_by_side = isinstance(data, tuple) or (isinstance(data, list) and not any(isinstance(part, (tuple, list)) for part in data))
+    if isinstance(data, (tuple, list)) and len(data) == 2 and side_by_side:
+        arrays = arrays_of(data, name)
         for file, array in zip((inputs, targets), arrays):
             numpy.save(file, array)
     else:
-        arrays = write_dataset(data, inputs, targets)
+        arrays = write_dataset(data, name, inputs, targets)
     # Inputs become floats; named arrays keep whole numbers, which are tokens or indices here.
     given = {"arrays": [f"inputs={inputs}"]} if arrays[0].dtype.kind in "iub" else {"inputs": str(inputs)}
     return {"dataset": "npy", **given, "targets": str(targets)}, arrays[0]

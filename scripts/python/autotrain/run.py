@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from . import program
-from .errors import Error
+from .errors import Error, StepError
 
 
 def as_table(rows):
@@ -28,6 +28,21 @@ def standing(rows):
             kept = [earlier for earlier in kept if earlier["kind"] == "event" or earlier["update"] <= row["update"]]
         kept.append(row)
     return kept
+
+
+def eager(module):
+    """The module that torch.compile wraps."""
+    import torch  # which reading a run does without
+    module = getattr(module, "_orig_mod", module)
+    if not isinstance(module, torch.nn.Module):
+        raise StepError("module", f"is a {type(module).__name__}", "give a torch.nn.Module")
+    return module
+
+
+def differing(weights, own):
+    """In shape, in words."""
+    return [f"{name} of {list(weight.shape)} where this has {list(own[name].shape)}"
+            for name, weight in weights.items() if weight.shape != own[name].shape]
 
 
 class Run:
@@ -88,14 +103,17 @@ class Run:
             file = Path(folder) / "weights.safetensors"
             program.call("export", "--run", self.path, "--output", file)
             weights = load_file(file)
-        own = module.state_dict()
+        own = eager(module).state_dict()
         strange = sorted(set(weights) - set(own))
         given = {own[name].data_ptr() for name in weights if name in own}
         missing = sorted(name for name in set(own) - set(weights) if own[name].data_ptr() not in given)
         if strange or missing:
             raise Error(str(self.path), f"its weights are not this module's: it has {', '.join(strange[:3]) or 'nothing more'}, "
                         f"and lacks {', '.join(missing[:3]) or 'nothing'}", "give the module that was trained")
-        module.load_state_dict(weights, strict=False)
+        if differing(weights, own):
+            raise Error(str(self.path), f"its weights are not this module's: it has {', '.join(differing(weights, own)[:3])}",
+                        "give the module that was trained")
+        eager(module).load_state_dict(weights, strict=False)
         return module
 
     def __repr__(self):

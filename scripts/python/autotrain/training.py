@@ -1,7 +1,5 @@
 """A run of the program, started from Python on a module and arrays."""
 
-import copy
-import json
 import signal
 import sys
 import tempfile
@@ -12,25 +10,8 @@ from . import program
 from .data import example_of, write
 from .errors import Error
 from .exports import exported
-from .run import Run
-
-
-def merged(recipe, own):
-    """The recipe with these keys of ours in it, section by section."""
-    result = copy.deepcopy(recipe)
-    for key, value in own.items():
-        result[key] = merged(result.get(key) or {}, value) if isinstance(value, dict) else value
-    return result
-
-
-def read(recipe):
-    if isinstance(recipe, dict):
-        return recipe
-    import yaml
-    found = yaml.safe_load(Path(recipe).read_text())
-    if not isinstance(found, dict):
-        raise Error(str(recipe), "is no recipe: it has no keys", "see configs/reference.yaml")
-    return found
+from .recipes import merged, read, written
+from .run import Run, eager
 
 
 def progress_of(folder):
@@ -76,7 +57,7 @@ def train(recipe, module, *, train, validation=None, output=None, example=None, 
     @param output: the run folder; None: runs/NAME-1 or the next that is free. @param example: of a batch, as the exporter
     takes it; None: what the inputs look like. @param show: a line of progress; None: on a terminal or in a notebook."""
     show = sys.stderr.isatty() or "ipykernel" in sys.modules if show is None else show
-    asked = read(recipe)
+    asked, module = read(recipe), eager(module)
     with tempfile.TemporaryDirectory(prefix="autotrain-") as scratch:
         folder = Path(scratch)
         data = {}
@@ -87,7 +68,7 @@ def train(recipe, module, *, train, validation=None, output=None, example=None, 
         whole = merged(asked, {"data": data, "model": {"name": "exported", "file": str(file)}})
         whole.setdefault("name", type(module).__name__.lower())
         output = Path(output) if output is not None else free_folder(whole["name"])
-        (folder / "recipe.json").write_text(json.dumps(whole))
+        (folder / "recipe.json").write_text(written(whole))
         with open(folder / "said", "w+") as said:
             child = program.start("train", "--config", folder / "recipe.json", "--output", output, "--quiet", stdout=said,
                                   stderr=said)

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""What autotrain.train is given, data and recipes, is written as it is, or refused by name.
+
+    data_test.py path/to/libautotrain_python.so path/to/project
+"""
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from given import autotrain, numpy, torch
+
+from autotrain.data import write
+from autotrain.recipes import merged, read, written
+from autotrain.run import eager
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+INPUTS, TARGETS = torch.arange(12.0).view(6, 2), torch.arange(6)
+
+
+class Made(Dataset):
+    def __init__(self, make, samples=6):
+        self.make, self.samples = make, samples
+
+    def __len__(self):
+        return self.samples
+
+    def __getitem__(self, index):
+        return self.make(index)
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(zip(INPUTS, TARGETS))
+
+
+class Data(unittest.TestCase):
+    def written(self, data, name="train"):
+        with tempfile.TemporaryDirectory() as folder:
+            write(name, data, Path(folder))
+            return [numpy.load(Path(folder) / f"{name}-{what}.npy").tolist() for what in ("inputs", "targets")]
+
+    def refused(self, said, data, name="train"):
+        with self.assertRaisesRegex(autotrain.StepError, f"{name}: .*{said}"):
+            self.written(data, name)
+
+    def test_arrays_and_datasets_in_any_form(self):
+        expected = [INPUTS.tolist(), TARGETS.tolist()]
+        for data in ((INPUTS, TARGETS), [INPUTS, TARGETS], (INPUTS.numpy(), TARGETS.tolist()), (INPUTS.tolist(), TARGETS.tolist()),
+                     (list(INPUTS), list(TARGETS)), TensorDataset(INPUTS, TARGETS), list(zip(INPUTS, TARGETS)),
+                     Made(lambda index: [INPUTS[index], int(TARGETS[index])])):
+            self.assertEqual(self.written(data), expected)
+        pairs = list(zip(INPUTS, TARGETS))[:2]
+        self.assertEqual(self.written(pairs), [part[:2] for part in expected])
+
+    def test_samples_that_are_no_pairs(self):
+        self.refused("sample 1 is a tuple of 1, not a pair", Made(lambda i: (INPUTS[i], 1) if i % 2 == 0 else (INPUTS[i],)))
+        self.refused("sample 4 is a list of 3, not a pair", Made(lambda i: (INPUTS[i], 1) if i < 4 else [INPUTS[i], 1, 2]))
+        self.refused("sample 0 is a Tensor, not a pair", INPUTS)
+
+    def test_what_has_no_numbers(self):
+        self.refused("the target of sample 0 is a NoneType, and no array", Made(lambda i: (INPUTS[i], None)))
+        self.refused("the target of sample 0 is a dict", Made(lambda i: (INPUTS[i], {"label": 1})))
+        self.refused("the target of sample 3 is an array of <U2", Made(lambda i: (INPUTS[i], 1 if i < 3 else "ab")))
+        self.refused("a list, and no array of numbers", ([[1.0], [1.0, 2.0]], [0, 1]))
+        self.refused("a sparse or nested tensor", (torch.eye(6).to_sparse(), TARGETS))
+        self.refused("targets that are a NoneType", (INPUTS, None))
+
+    def test_what_has_no_samples(self):
+        self.refused("is a DataLoader.*\n.*the loader's dataset", DataLoader(TensorDataset(INPUTS, TARGETS)))
+        for data, kind in (({"x": INPUTS, "y": TARGETS}, "dict"), (None, "NoneType"), (Stream(), "Stream")):
+            self.refused(f"is a {kind}, which has no samples by their number", data)
+        self.refused("has no samples", TensorDataset(INPUTS[:0], TARGETS[:0]), "validation")
+        self.refused("has 6 inputs and 5 targets", (INPUTS, TARGETS[:5]))
+
+
+class Recipes(unittest.TestCase):
+    def test_files_that_are_extended_are_found_from_anywhere(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name).resolve()
+            (folder / "more.yaml").write_text("extends: [base.yaml, other/one.yaml]\nstop: {updates: 3}\n")
+            self.assertEqual(read(folder / "more.yaml")["extends"], [str(folder / "base.yaml"), str(folder / "other" / "one.yaml")])
+        self.assertEqual(read({"extends": "base.yaml"})["extends"], str(Path.cwd() / "base.yaml"))
+
+    def test_sections_that_are_none_are_named(self):
+        own = {"data": {"train": {"inputs": "x.npy"}}, "model": {"name": "exported"}}
+        self.assertEqual(merged({"data": {"workers": 2}}, own)["data"], {"workers": 2, "train": {"inputs": "x.npy"}})
+        for recipe, where in (({"data": "x"}, "data"), ({"model": "resnet"}, "model"), ({"data": {"train": ["a"]}}, "data.train")):
+            with self.assertRaisesRegex(autotrain.StepError, f"^{where}: is .* in the recipe"):
+                merged(recipe, own)
+        with self.assertRaisesRegex(autotrain.StepError, "recipe: is a list"):
+            read([1])
+
+    def test_values_of_numpy_pytorch_and_paths(self):
+        recipe = {"a": numpy.float32(0.5), "b": numpy.int64(3), "c": torch.tensor(2), "d": Path("x"), "e": numpy.arange(2)}
+        self.assertEqual(json.loads(written(recipe)), {"a": 0.5, "b": 3, "c": 2, "d": "x", "e": [0, 1]})
+        with self.assertRaisesRegex(autotrain.StepError, "has a object in it"):
+            written({"a": object()})
+
+    def test_modules_that_are_compiled_or_none(self):
+        module = torch.nn.Linear(2, 2)
+        self.assertIs(eager(torch.compile(module)), module)
+        with self.assertRaisesRegex(autotrain.StepError, "module: is a function"):
+            eager(lambda inputs: inputs)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
