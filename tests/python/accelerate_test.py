@@ -11,6 +11,7 @@ import given  # noqa: F401
 import torch
 
 from autotrain.accelerate import find_executable_batch_size
+from autotrain.errors import StepError
 
 
 def refusing_above(most, error):
@@ -78,6 +79,16 @@ class Executable(unittest.TestCase):
         self.assertEqual(find_executable_batch_size(lambda size: size, starting_batch_size=3)(), 3)
         with self.assertRaisesRegex(TypeError, "called with the batch size"):
             refusing_above(1, KeyError())[0](8, "word", 1, 2)
+
+    def test_numbers_that_are_none(self):
+        for effective in ("64", 64.0, 0):
+            with self.assertRaisesRegex(StepError, "effective: is"):
+                find_executable_batch_size(lambda size, window: size, effective=effective)
+        with self.assertRaisesRegex(StepError, "leave sizes to it"):
+            find_executable_batch_size(lambda size, window: size, effective=64, reduce_batch_size_fn=lambda: 1)
+        for size in (0, -4):
+            with self.assertRaisesRegex(RuntimeError, "No executable batch size found"):
+                find_executable_batch_size(lambda size, window: size, starting_batch_size=size, effective=64)()
 
     def test_what_a_failed_call_held_is_given_up(self):
         held, errors = [], []  # somebody keeps the error, and by way of its traceback what was there

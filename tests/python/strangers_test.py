@@ -73,9 +73,42 @@ class Steps(unittest.TestCase):
         self.model.eval()
         refused(self, "call model.train()", step, model=self.model)
 
+    def test_optimizers_that_evaluate_the_loss_are_named(self):
+        class Sharp(torch.optim.SGD):
+            def step(self, closure):
+                closure()
+                super().step()
+        lbfgs = torch.optim.LBFGS(self.model.parameters())
+        refused(self, "Sharp evaluates the loss itself", step_of(self.model), model=self.model, optimizer=Sharp(self.model.parameters(), 0.1))
+        whole = lambda batch, weight: (step_of(self.model)(batch, weight), lbfgs.step(lambda: 1.0))
+        refused(self, "step: LBFGS evaluates the loss itself", whole, model=self.model)
+
+    def test_a_teacher_is_in_evaluation_mode(self):
+        teacher = mlp(normal=True).requires_grad_(False).eval()
+
+        def step(batch, weight):
+            with torch.no_grad():
+                wanted = teacher(batch[0])
+            ((self.model(batch[0]) - wanted).square().mean() * weight).backward()
+        plan = autotrain.find(step, images_and_classes, model=[self.model, teacher], effective=64, most=16, budget=BUDGET, max_trials=2)
+        self.assertEqual(plan.micro_batch, 16)
+        self.assertFalse(teacher.training)
+
+    def test_weights_within_which_other_tensors_lie_are_named(self):
+        class Wrapped(torch.Tensor):
+            @staticmethod
+            def __new__(cls, inner):
+                return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+            @classmethod
+            def __torch_dispatch__(cls, function, types, arguments=(), keywords=None):
+                return Wrapped(torch.zeros(arguments[0].shape))
+        self.model.register_buffer("codes", Wrapped(torch.zeros(4)))
+        refused(self, "has a Wrapped, whose numbers lie in tensors within it", step_of(self.model), model=self.model)
+
     def test_whole_numbers_of_numpy_and_budgets_in_bytes_are_taken(self):
         plan = autotrain.find(step_of(self.model), images_and_classes, model=self.model, optimizer=[self.optimizer],
-                              effective=numpy.int64(EFFECTIVE), budget=48 << 20, max_trials=4)
+                              effective=numpy.int64(EFFECTIVE), budget=numpy.int64(48 << 20), max_trials=4)
         self.assertEqual(plan.effective_batch, EFFECTIVE)
         self.assertEqual(plan.budget_bytes, 48 << 20)
 

@@ -4,6 +4,7 @@ import functools
 import inspect
 
 from . import library
+from .checks import whole
 from .errors import Error, StepError
 from .trial import STOP, forget, meaning
 
@@ -33,9 +34,9 @@ def find_executable_batch_size(function=None, starting_batch_size=128, reduce_ba
     if function is None:
         return functools.partial(find_executable_batch_size, starting_batch_size=starting_batch_size,
                                  reduce_batch_size_fn=reduce_batch_size_fn, effective=effective, budget=budget)
-    if effective is not None and (effective < 1 or reduce_batch_size_fn is not None):
-        raise StepError("effective", f"{effective} with reduce_batch_size_fn={reduce_batch_size_fn}",
-                        "give a number of samples from 1 on, and leave sizes to it")
+    effective = whole("effective", effective)
+    if effective is not None and reduce_batch_size_fn is not None:
+        raise StepError("effective", f"{effective} with reduce_batch_size_fn={reduce_batch_size_fn}", "leave sizes to it, or give none")
     names = first_parameter(function, starting_batch_size)
     if effective is not None and len(names) < 2:
         raise TypeError(f"{name_of(function)} must take `batch_size` and the window: an update is made of {effective} samples")
@@ -52,7 +53,7 @@ def find_executable_batch_size(function=None, starting_batch_size=128, reduce_ba
             raise TypeError(f"{name_of(function)} was called with the batch size: leave it out, {names[0]} is given by the decorator")
         library.load()
         size = starting_batch_size
-        if effective is not None and (size > effective or effective % size):
+        if effective is not None and size > 0 and (size > effective or effective % size):
             size = smaller_divisor(size, effective)
         with held_to(budget):
             while size > 0:

@@ -3,6 +3,7 @@
 import ctypes
 import importlib
 import json
+import operator
 
 import torch
 
@@ -101,8 +102,12 @@ def text_of_budget(budget):
     """@param budget: a text as in recipes, or bytes."""
     if isinstance(budget, str):
         return budget
-    if isinstance(budget, int) and not isinstance(budget, bool) and budget > 0:
-        return str(budget)
+    try:
+        count = 0 if isinstance(budget, bool) else operator.index(budget)  # of NumPy's whole numbers too
+    except TypeError:
+        count = 0
+    if count > 0:
+        return str(count)
     raise StepError("budget", f"is {budget!r}", 'give a text, "512MiB", "80%" or "auto", or bytes')
 
 

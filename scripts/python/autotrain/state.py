@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from autotrain_export.attributes import Attributes, Contents
 from autotrain_export.twister import States
-from autotrain_export.values import Values
+from autotrain_export.values import Values, storage_of
 
 from .errors import StepError
 from .others import StateOf
@@ -102,6 +102,18 @@ class Arrays:
             array[...] = kept
 
 
+def check_memory(tensors):
+    """Of some kinds nobody sees where their numbers lie: they are made of other tensors, as quantized weights are."""
+    for tensor in tensors:
+        try:
+            storage = storage_of(tensor)
+            if storage is not None:
+                storage.data_ptr()
+        except RuntimeError as error:
+            raise StepError("model", f"has a {type(tensor).__name__}, whose numbers lie in tensors within it, so they could neither be counted "
+                            "nor put back", "search with plain tensors, before weights are quantized or wrapped") from error
+
+
 class Snapshot:
     """A training as it is now: modules, optimizers, gradients, random numbers and what else is given."""
 
@@ -116,8 +128,9 @@ class Snapshot:
         owners = [vars(part) for part in parts_beside_torch(modules)]
         for optimizer in optimizers:
             owners += [optimizer.param_groups, state_of(optimizer), *map(own_of, layers_of(optimizer))]
-        buffers = [buffer for module in modules for buffer in module.buffers()]
-        self.values = Values([*parameters, *buffers, *leaves(owners)])
+        tensors = [*parameters, *(buffer for module in modules for buffer in module.buffers()), *leaves(owners)]
+        check_memory(tensors)
+        self.values = Values(tensors)
         self.arrays = Arrays(owners)
         self.generators = Generators()
         self.modules = [ModuleState(module) for module in modules]
