@@ -83,9 +83,11 @@ def apart(one, other):
 
 
 def first_difference(whole, halves, rounding):
-    """The first part whose outputs for the whole batch are not those for its halves."""
+    """The first part whose outputs for the whole batch are not those for its halves, or that only one of them has a use for."""
     for (name, kind), outputs in whole.items():
         parts = halves.get((name, kind), [])
+        if not parts:
+            return name, kind
         if len(outputs) != 1 or len(parts) != 2 or outputs[0].dim() == 0:
             continue
         alike = len({part.shape[1:] for part in [*parts, *outputs]}) == 1 and sum(map(len, parts)) == len(outputs[0])
