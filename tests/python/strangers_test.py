@@ -193,7 +193,7 @@ class Batches(unittest.TestCase):
     def test_the_part_that_was_counted_is_said(self):
         model = torch.nn.Linear(8, 4)
         step = lambda batch, weight: (model(batch["x"]).square().mean() * weight).backward()
-        refused(self, "gave 9 samples, by 'anchors'", step, lambda samples: {"anchors": torch.zeros(9, 2), "x": torch.randn(samples, 8)},
+        refused(self, "gave 9 samples, counted by 'anchors'", step, lambda samples: {"anchors": torch.zeros(9, 2), "x": torch.randn(samples, 8)},
                 model=model)
 
     def test_samples_that_lie_along_another_axis_are_named(self):

@@ -44,7 +44,7 @@ def counted(batch):
     if isinstance(batch, list) and of_one_kind(batch):
         return len(batch), "the list"
     lengths = {shape_of(part)[0] for part in parts_of(batch) if is_array(part) and shape_of(part)}
-    for name, part in [("it", batch)] if is_array(batch) else named_parts(batch):
+    for name, part in [("its first axis", batch)] if is_array(batch) else named_parts(batch):
         if isinstance(part, (list, tuple)) and not is_array(part) and len(part) in lengths:
             return len(part), name
         for array in arrays(part):

@@ -101,7 +101,7 @@ class Step:
                 raise StepError(f"{which}({samples})", f"gave {made} samples along the first axis, and axis {axis} is {samples} long",
                                 f"where samples lie along axis {axis}, give them first, batch.transpose(0, {axis}), and turn them back in the step")
             more = f"; if there are no more, pass most={made}" if made < samples else ""
-            raise StepError(f"{which}({samples})", f"gave {made} samples, by {by}",
+            raise StepError(f"{which}({samples})", f"gave {made} samples, counted by {by}",
                             f"make it give as many as it is asked for{more}; what all samples share comes after what each has an entry in")
         return batch
 
