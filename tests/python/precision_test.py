@@ -81,6 +81,24 @@ class Scaled(unittest.TestCase):
         self.assertEqual(carried[0][0], carried[1][0])
         self.assertEqual([scale for _, scale in carried], [1.0, 2.0 ** 127])
 
+    def test_a_step_whose_own_updates_are_left_out_at_first(self):
+        model, scaler = mlp(width=32), torch.amp.GradScaler("cpu", init_scale=2.0 ** 127)
+        optimizer, scaled = torch.optim.AdamW(model.parameters()), scaled_step(model, scaler, times=1e3)
+
+        def step(batch):
+            optimizer.zero_grad()
+            scaled(batch, 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+        before = everything(model, optimizer)
+        plan = searched(model, optimizer, step=step, scaler=scaler, effective=None, most=64)
+        self.assertEqual((plan.micro_batch, plan.window), (64, 1))
+        assert_same(self, before, everything(model, optimizer))
+        self.assertEqual(scaler.get_scale(), 2.0 ** 127)
+        with self.assertRaisesRegex(autotrain.StepError, "makes the update itself"):
+            self.found(model, step, optimizer=optimizer, scaler=scaler)
+        self.assertNotIn("step", vars(scaler))
+
     def test_a_scaler_that_the_step_does_not_use_is_named(self):
         model = mlp(width=32)
         step = scaled_step(model, torch.amp.GradScaler("cpu", enabled=False))

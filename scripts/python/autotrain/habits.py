@@ -2,6 +2,7 @@
 
 import gc
 import inspect
+from types import SimpleNamespace
 
 import torch
 from torch import distributed
@@ -33,7 +34,15 @@ class Habits:
         if distributed.is_available() and distributed.is_initialized():
             self.hooks.append(register_module_forward_pre_hook(self.note_forward))
         self.versions = [parameter._version for parameter in self.step.parameters]
+        self.note_scaler(self.step.scaler)
         return self
+
+    def note_scaler(self, scaler):
+        """A scaler that leaves an update out calls no optimizer."""
+        if scaler is not None and "step" not in getattr(scaler, "__dict__", {"step": None}):
+            make_update = scaler.step
+            scaler.step = lambda *given, **named: (setattr(self, "stepped", True), make_update(*given, **named))[1]
+            self.hooks.append(SimpleNamespace(remove=lambda: vars(scaler).pop("step")))
 
     def note_forward(self, module, _):
         if isinstance(module, DistributedDataParallel) and not any(module is given for given in replicas_of(self.step.modules)):
