@@ -12,6 +12,7 @@
 #include "compress/smaller_file.h"
 #include "measure/timing.h"
 #include "recipe/recipe_enums.h"
+#include "study/training_data.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -45,6 +46,7 @@ class Compressing {
       : request_(request), run_(open_trained_run(request.run, request.overrides)) {}
 
   CompressionResult result() {
+    check_training_file(run_);
     make_folders(request_.folder);
     result_.run = run_.folder;
     result_.update = run_.update;

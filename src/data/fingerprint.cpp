@@ -113,4 +113,10 @@ std::string fingerprint_of_data(const Choice& choice) {
   return join(parts, "; ");
 }
 
+std::string file_read_by(const Choice& training) {
+  if (training.name != "table") return "";
+  const std::string like = text_in(training, "like");
+  return like.empty() ? text_in(training, "file") : like;
+}
+
 }  // namespace autotrain

@@ -20,4 +20,8 @@ std::map<std::string, std::string> fingerprints_of_data(const Choice& choice);
 /// The same in one text; "" where they name none.
 std::string fingerprint_of_data(const Choice& choice);
 
+/// The file of a run's training data by whose rows all its data are read: which columns, categories and
+/// classes there are, and the mean and deviation of each. "": its data are not read by any.
+std::string file_read_by(const Choice& training);
+
 }  // namespace autotrain

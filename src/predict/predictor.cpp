@@ -18,6 +18,7 @@
 #include "setup/data_places.h"
 #include "step/autocast.h"
 #include "step/precision.h"
+#include "study/training_data.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -143,7 +144,9 @@ Predictor::Predictor(const TrainedRun& run, const std::string& source, std::opti
       device_(open_run_device(recipe_, std::move(settled))),
       recorded_(*device_, recipe_.execution.cuda_graphs,
                 [this](const Batch& batch) { return forward(batch); }) {
+  check_training_file(run_);
   data_ = within_budget(*device_, [&] { return load_prediction_data(run_.recipe, source); });
+  check_classes(run_, data_.class_names);
   within_budget(*device_, [&] {
     const PhaseScope phase(MemoryPhase::kModel);
     task_ = build_task(recipe_, data_.trained_on);

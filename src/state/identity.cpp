@@ -15,18 +15,19 @@
 #include "plan/planner.h"
 #include "recipe/compare.h"
 #include "state/catalog.h"
+#include "state/data_files.h"
 
 namespace autotrain {
 namespace {
 
 constexpr const char *kDeterministic = "deterministic", *kModelFile = "model's file",
                      *kTraining = "training data", *kValidation = "validation data", *kDraws = "draws",
-                     *kFile = "file of the data: ", *kInitialWeights = "initial weights";
+                     *kInitialWeights = "initial weights";
 
 // Whether samples, or what the model makes of them, are others where the fact is another.
 bool is_of_data(const std::string& fact) {
   return fact == kTraining || fact == kValidation || fact == kDraws || fact == kModelFile ||
-         fact.starts_with(kFile);
+         !file_of_fact(fact).empty();
 }
 
 // The number of ranks counts no more than that of the lanes that they share, but for buffers of their own.
@@ -81,7 +82,7 @@ Identity identity_of(const Workbench& bench, const BatchPlan& plan) {
   if (bench.data.validation != nullptr)
     identity[kValidation] = cat(bench.data.validation->size(), " samples");
   if (bench.data.balance) identity[kDraws] = cat("weights that come to ", bench.data.balance->fingerprint());
-  for (const auto& [path, fingerprint] : bench.data.files) identity[kFile + path] = fingerprint;
+  for (const auto& [path, fingerprint] : bench.data.files) identity[fact_of_file(path)] = fingerprint;
   if (!bench.data.initial_weights.empty()) identity[kInitialWeights] = bench.data.initial_weights;
   return identity;
 }
@@ -119,10 +120,8 @@ std::string change_of(const std::string& fact, const std::string& value, const s
     return "the classes or weights by which samples are drawn have changed since the checkpoint was written, "
            "and with them what epochs hold";
   if (fact == kModelFile) return "the model's file is another than when the checkpoint was written";
-  if (fact.starts_with(kFile)) {
-    return cat(std::string_view(fact).substr(std::string_view(kFile).size()), " is ", value, ", and was ",
-               former, " when the checkpoint was written");
-  }
+  if (const std::string file = file_of_fact(fact); !file.empty())
+    return cat(file, " is ", value, ", and was ", former, " when the checkpoint was written");
   return cat("the ", fact, " have ", value, ", and had ", former, " when the checkpoint was written");
 }
 

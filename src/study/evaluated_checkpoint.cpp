@@ -4,8 +4,10 @@
 
 #include "base/interrupt.h"
 #include "checkpoint/checkpoint.h"
+#include "data/names.h"
 #include "loop/out_of_memory.h"
 #include "setup/assembly.h"
+#include "study/training_data.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -36,7 +38,9 @@ class FirstSamples final : public Dataset {
 Evaluation evaluate_checkpoint(const TrainedRun& run, const std::function<void(int64_t samples)>& proceed,
                                const EvaluationChange& change) {
   const Recipe recipe = run.as_planned();
+  check_training_file(run);
   const auto bench = assemble(recipe, load_materials(recipe));
+  check_classes(run, class_names_in(*bench->data.train));
   load_evaluated_weights(run, bench->task->module());
   change.prepare(bench->task->module());
   const Dataset& all = *bench->data.validation;

@@ -13,6 +13,7 @@
 #include "plan/scopes.h"
 #include "setup/assembly.h"
 #include "step/loss_surface.h"
+#include "study/training_data.h"
 
 namespace autotrain {
 namespace {
@@ -95,6 +96,7 @@ Sharpness measure_sharpness(const TrainedRun& run) {
   try {
     Recipe recipe = run.as_planned();
     recipe.execution.precision = Precision::kFp32;
+    check_training_file(run);
     const auto bench = assemble(recipe, load_materials(recipe));
     load_evaluated_weights(run, bench->task->module());
     return measured(*bench, run.plan);

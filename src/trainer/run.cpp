@@ -40,6 +40,7 @@
 #include "setup/stored_plan.h"
 #include "setup/torch_rule.h"
 #include "state/catalog.h"
+#include "state/data_files.h"
 #include "state/identity.h"
 #include "state/snapshot.h"
 #include "trainer/advice.h"
@@ -476,9 +477,12 @@ RunState Trainer::Run::restored_state() {
   if (!from.same_recipe)
     tell_jump_of_rate(from.saved, recipe_, bench().data.train->size(), made_plan().effective_batch);
   const Identity now = identity_of(bench(), made_plan());
+  const std::vector<std::string> changes =
+      from.same_recipe ? changes_of_data(from.saved.identity, now)
+                       : changes_of_data(files_in(from.saved.identity), files_in(now));
+  for (const std::string& change : changes)
+    log::warn("trainer", cat("resumed with other data: ", change, ". Try: put the former files back"));
   if (from.same_recipe) {
-    for (const std::string& change : changes_of_data(from.saved.identity, now))
-      log::warn("trainer", cat("resumed with other data: ", change, ". Try: put the former files back"));
     if (has_other_initial_weights(from.saved.identity, now)) {
       log::warn("trainer",
                 cat(recipe_.weights.file.value_or(""), " has changed since the checkpoint was written, ",
