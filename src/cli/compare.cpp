@@ -133,13 +133,14 @@ bool names_runs(const CompareCommandOptions& options) {
   throw Error(ExitCode::kUsage, "compare", "is given recipes and folders of runs", "name either of them");
 }
 
-// The best and those that cannot be told from it, on seeds that had no part in choosing them; null: nothing
-// was chosen.
+// The best and those that cannot be told from it, or may be it, on seeds that had no part in choosing them;
+// null: nothing was chosen.
 std::optional<Comparison> confirm(const CompareCommandOptions& options, const CompareOptions& study,
                                   const Comparison& found) {
-  if (!found.best.recipe) return std::nullopt;
+  if (!found.best.recipe && found.best.alike.empty()) return std::nullopt;
   CompareOptions fresh = study;
-  fresh.recipes = {study.recipes[*found.best.recipe]};
+  fresh.recipes.clear();
+  if (found.best.recipe) fresh.recipes.push_back(study.recipes[*found.best.recipe]);
   for (const size_t alike : found.best.alike) fresh.recipes.push_back(study.recipes[alike]);
   fresh.first_seed = study.seeds + 1;
   fresh.pairs.clear();

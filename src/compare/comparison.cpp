@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "base/units.h"
 #include "compare/compare_columns.h"
 #include "compare/fairness.h"
 #include "measure/timing.h"
@@ -230,6 +231,32 @@ void add_way_to_target(RecipeFigures& figures, const Comparison& c, size_t recip
   figures.restricted = spread_of(times, std::ssize(times));
 }
 
+// On how many samples the evaluations of a recipe's runs were; none where that is not known.
+std::set<int64_t> evaluated_samples_of(const Comparison& c, size_t recipe) {
+  std::set<int64_t> numbers;
+  for (const RunOutcome& run : c.runs) {
+    if (run.recipe != c.terms.recipes[recipe]) continue;
+    for (const CurvePoint& point : run.curve)
+      if (point.evaluated > 0) numbers.insert(point.evaluated);
+  }
+  return numbers;
+}
+
+std::string in_words(const std::set<int64_t>& numbers) {
+  return *numbers.begin() == *numbers.rbegin()
+             ? format_count(*numbers.begin())
+             : cat(format_count(*numbers.begin()), " to ", format_count(*numbers.rbegin()));
+}
+
+// Why the figures of two recipes are different quantities, by their keys and by what was evaluated: which
+// samples validate may follow from keys of the training data. "": they are not.
+std::string why_unlike(const Comparison& c, const ComparisonTerms& terms, size_t a, size_t b) {
+  if (const std::string why = why_not_comparable(terms, a, b); !why.empty()) return why;
+  const std::set<int64_t> of_a = evaluated_samples_of(c, a), of_b = evaluated_samples_of(c, b);
+  if (of_a.empty() || of_b.empty() || of_a == of_b) return "";
+  return cat("are evaluated on different numbers of samples (", in_words(of_a), " and ", in_words(of_b), ")");
+}
+
 // All pairs whose figures are the same quantity: one family of tests.
 std::vector<TargetTest> target_tests_of(const Comparison& c) {
   std::vector<TargetTest> tests;
@@ -239,7 +266,7 @@ std::vector<TargetTest> target_tests_of(const Comparison& c) {
   std::vector<double> p;
   for (const auto& [a, b] : c.terms.pairs) {
     LogRankTest test = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN()};
-    if (why_not_comparable(of_target, a, b).empty())
+    if (why_unlike(c, of_target, a, b).empty())
       test = log_rank_test(times_to_target(c, a), times_to_target(c, b));
     tests.push_back({.a = a, .b = b, .statistic = test.statistic, .p = test.p, .p_holm = 0});
     p.push_back(test.p);
@@ -328,7 +355,7 @@ Difference pair_of(const Comparison& c, size_t a, size_t b, FairAxis axis) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   Difference d{
       .a = a, .b = b, .axis = axis, .mean = kNaN, .interval = {kNaN, kNaN}, .p = kNaN, .p_holm = kNaN};
-  d.reason = why_not_comparable(c.terms, a, b);
+  d.reason = why_unlike(c, c.terms, a, b);
   if (d.reason.empty()) d.reason = why_not_on(c, a, b, axis);
   if (!d.reason.empty()) {
     d.verdict = Verdict::kNotComparable;
@@ -481,6 +508,21 @@ std::vector<size_t> alike_to(const Comparison& c, size_t best, const std::vector
   return alike;
 }
 
+// One that is left alone is the best of nothing, where others have no value because they were not evaluated
+// by then: any of them may be better. Those that fail are none of these.
+bool leaves_open_if_alone(const Comparison& c, BestRecipe& best, const std::vector<size_t>& candidates) {
+  if (candidates.size() != 1) return false;
+  std::vector<size_t> open = candidates;
+  for (const auto& [recipe, why] : best.left_out)
+    if (c.recipes[recipe].failed == 0) open.push_back(recipe);
+  if (open.size() == 1) return false;
+  best.alike = std::move(open);
+  best.why_none =
+      cat("after ", format_count(c.samples), " samples ", c.terms.recipes[candidates[0]],
+          " alone has a value of every run, and any may be better; a shorter evaluation.every gives all one");
+  return true;
+}
+
 BestRecipe best_of(const Comparison& c) {
   BestRecipe best;
   std::vector<size_t> candidates;
@@ -494,13 +536,13 @@ BestRecipe best_of(const Comparison& c) {
   }
   for (size_t i = 0; i < candidates.size(); ++i) {
     for (size_t j = i + 1; j < candidates.size(); ++j) {
-      const std::string why = why_not_comparable(c.terms, candidates[i], candidates[j]);
+      const std::string why = why_unlike(c, c.terms, candidates[i], candidates[j]);
       if (why.empty()) continue;
       best.why_none = cat(c.terms.recipes[candidates[i]], " and ", c.terms.recipes[candidates[j]], " ", why);
       return best;
     }
   }
-  if (candidates.empty()) return best;
+  if (candidates.empty() || leaves_open_if_alone(c, best, candidates)) return best;
   best.recipe = *std::ranges::min_element(candidates, [&](size_t a, size_t b) { return better(c, a, b); });
   best.alike = alike_to(c, *best.recipe, candidates);
   return best;

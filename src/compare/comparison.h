@@ -227,8 +227,11 @@ double verdict_level(const ComparisonTerms& terms);
 
 /// The best recipe at equal samples, as far as it may be named.
 struct BestRecipe {
-  std::optional<size_t> recipe = {};                          ///< unset: none may be named
-  std::vector<size_t> alike = {};                             ///< those that these runs cannot tell from it
+  std::optional<size_t> recipe = {};  ///< unset: none may be named
+
+  /// Those that these runs cannot tell from it; where none is named, those of which any may be it, if that is
+  /// known of some.
+  std::vector<size_t> alike = {};
   std::vector<std::pair<size_t, std::string>> left_out = {};  ///< recipes that had no part in it, and why
   std::string why_none = {};                                  ///< why none may be named at all
 };

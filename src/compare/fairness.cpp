@@ -66,6 +66,13 @@ bool follows_loss(const std::string& figure) {
   return figure == "loss" || figure == "perplexity";
 }
 
+// Targets of that value have no part in any figure; a loss without the key leaves out what the key's default
+// does.
+bool leave_out_other_targets(const DifferingKey& key, size_t a, size_t b) {
+  const auto left_out = [&](size_t i) { return key.values.at(i) == "absent" ? "-100" : key.values.at(i); };
+  return key.path == "loss.ignore_index" && left_out(a) != left_out(b);
+}
+
 }  // namespace
 
 bool losses_are_alike(const std::vector<DifferingKey>& keys) {
@@ -75,15 +82,17 @@ bool losses_are_alike(const std::vector<DifferingKey>& keys) {
 }
 
 std::string why_not_comparable(const ComparisonTerms& terms, size_t a, size_t b) {
-  std::vector<std::string> data, task, loss;
+  std::vector<std::string> data, task, targets, loss;
   for (const DifferingKey& key : terms.differing_keys) {
     if (key.values.at(a) == key.values.at(b)) continue;
     if (is_of(key.path, "data.validation")) data.push_back(key.path);
     if (key.path == "data.train.target" || key.path == "data.train.task") task.push_back(key.path);
+    if (leave_out_other_targets(key, a, b)) targets.push_back(key.path);
     if (is_of(key.path, "loss") && follows_loss(terms.figure)) loss.push_back(key.path);
   }
   if (!data.empty()) return cat("are evaluated on different data (", join(data, ", "), ")");
   if (!task.empty()) return cat("have different tasks (", join(task, ", "), ")");
+  if (!targets.empty()) return cat("are evaluated on different targets (", join(targets, ", "), ")");
   if (!loss.empty())
     return cat("have different losses, of which ", terms.figure, " is made (", join(loss, ", "), ")");
   return "";

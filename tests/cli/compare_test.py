@@ -177,6 +177,16 @@ def check_tuned(binary, folder, recipe):
     assert "no number" in said, said
 
 
+def check_left_alone(binary, folder, recipe):
+    """Where a recipe ends before another was evaluated, none is the best, and --confirm trains both."""
+    found = json.loads(run(binary, "compare", recipe, "--seeds", 2, "--vary", "data.train.samples=512,128", "--figure", "loss",
+                           "--set", "evaluation.every=1 epoch", "--confirm", "--output", folder / "alone", "--json"))
+    labels = {each["label"] for each in found["recipes"]}
+    assert found["best"]["recipe"] is None and "alone has a value of every run" in found["best"]["why_none"], found["best"]
+    assert set(found["best"]["alike"]) == labels == {each["label"] for each in found["confirmed"]["recipes"]}, found["best"]
+    assert {each["seed"] for each in found["confirmed"]["runs"]} == {3, 4}
+
+
 def check_test_data(binary, folder, recipe):
     """Test data are read when all runs are there, by what was chosen and nothing else; with --confirm by the fresh seeds."""
     test = "{dataset: synthetic, kind: vectors, samples: 100, first: 9000}"
@@ -281,6 +291,7 @@ def main():
         check_grid(binary, folder, files[0])
         check_halving(binary, folder, files[0])
         check_tuned(binary, folder, files[0])
+        check_left_alone(binary, folder, files[0])
         check_test_data(binary, folder, files[0])
         check_ranks(binary, folder)
     print("compare: killed, stopped, gone on with; files; refusals; a sweep")

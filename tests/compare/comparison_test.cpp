@@ -129,6 +129,51 @@ TEST(Comparison, AnotherLossIsNoReasonUnlessTheFigureIsMadeOfIt) {
   EXPECT_EQ(analyse(t, runs).differences[0].verdict, Verdict::kNotComparable);
 }
 
+TEST(Comparison, WhatLeavesOutOtherTargetsIsNotCompared) {
+  ComparisonTerms t = terms({"a", "b"});
+  t.differing_keys = {{"loss.ignore_index", {"-100", "0"}}};
+  const std::vector<RunOutcome> runs = {outcome("a", 1, 0, 0.50), outcome("a", 2, 0, 0.51),
+                                        outcome("b", 1, 0, 0.88), outcome("b", 2, 0, 0.89)};
+  const Comparison c = analyse(t, runs);
+  for (const Difference& d : c.differences) EXPECT_EQ(d.verdict, Verdict::kNotComparable);
+  EXPECT_FALSE(c.best.recipe);
+  EXPECT_TRUE(test::holds(answer_of(c), "evaluated on different targets (loss.ignore_index)"));
+  t.differing_keys = {{"loss.ignore_index", {"-100", "absent"}}, {"loss.name", {"cross_entropy", "mine"}}};
+  EXPECT_EQ(analyse(t, runs).differences[0].verdict, Verdict::kBetter) << "a loss without the key";
+}
+
+TEST(Comparison, WhatIsEvaluatedOnOtherNumbersOfSamplesIsNotCompared) {
+  std::vector<RunOutcome> runs = {outcome("v10", 1, 0, 0.28), outcome("v10", 2, 0, 0.29),
+                                  outcome("v50", 1, 0, 0.85), outcome("v50", 2, 0, 0.86)};
+  for (RunOutcome& run : runs)
+    for (CurvePoint& point : run.curve) point.evaluated = run.recipe == "v10" ? 60 : 300;
+  ComparisonTerms t = terms({"v10", "v50"});
+  t.differing_keys = {{"data.train.validation_share", {"0.1", "0.5"}}};
+  t.target = Target{.figure = "accuracy", .value = 0.5};
+  const Comparison c = analyse(t, runs);
+  for (const Difference& d : c.differences) EXPECT_EQ(d.verdict, Verdict::kNotComparable);
+  EXPECT_TRUE(std::isnan(c.target_tests[0].p));
+  EXPECT_TRUE(test::holds(answer_of(c),
+                          "No best is named: v10 and v50 are evaluated on different numbers of "
+                          "samples (60 and 300)"));
+  for (RunOutcome& run : runs)
+    for (CurvePoint& point : run.curve) point.evaluated = 60;
+  EXPECT_EQ(analyse(t, runs).differences[0].verdict, Verdict::kBetter);
+}
+
+// "short" ends before "long" was evaluated the first time.
+TEST(Comparison, TheOneThatAloneWasEvaluatedByThenIsTheBestOfNothing) {
+  const std::vector<RunOutcome> runs = {
+      outcome("long", 1, 0.5, 0.6, 10, 1000), outcome("long", 2, 0.5, 0.6, 10, 1000),
+      outcome("short", 1, 0.2, 0.4, 4, 400), outcome("short", 2, 0.2, 0.5, 4, 400)};
+  const Comparison c = analyse(terms({"long", "short"}), runs);
+  EXPECT_FALSE(c.best.recipe);
+  EXPECT_EQ(c.best.alike, (std::vector<size_t>{1, 0})) << "either may be it";
+  EXPECT_TRUE(
+      test::holds(answer_of(c), "No best is named: after 400 samples short alone has a value of every run"));
+  EXPECT_TRUE(test::holds(answer_of(c), "long has no part in this"));
+}
+
 TEST(Comparison, RunsOfDifferentLengthsAreComparedAtTheirEndsAndBestsToo) {
   std::vector<RunOutcome> runs;
   for (int64_t seed = 1; seed <= 3; ++seed) {
