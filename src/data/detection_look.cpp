@@ -6,6 +6,7 @@
 #include "autotrain/log.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/shared_images.h"
 
 namespace autotrain {
 namespace {
@@ -44,6 +45,24 @@ void doubt_turned(const std::vector<SeenImage>& seen, const ImageList& list, Dat
   }
 }
 
+// Boxes are scaled by the size that their annotations say. That is right where both were scaled, and wrong
+// where they are in the pixels of the files.
+void doubt_stated_sizes(const DetectionDataset& data, const std::vector<SeenImage>& seen,
+                        const ImageList& list, DataLook& look) {
+  const std::vector<ImageSize>& stated = data.images().stated;
+  if (stated.empty()) return;
+  for (const SeenImage& image : seen) {
+    if (!image.fault.empty()) continue;
+    const ImageSize &says = stated[static_cast<size_t>(image.index)], &is = image.facts.size;
+    const bool lies_down = says == ImageSize{is.width, is.height} && image.facts.orientation >= 5;
+    if (says == is || lies_down) continue;
+    look.doubt("images of another size than their annotations say, by which boxes are scaled",
+               "look at some: boxes that are in the files' own pixels need the files' sizes there",
+               cat(list.path(image.index), ": ", is.width, " × ", is.height, ", and ", says.width, " × ",
+                   says.height, " there"));
+  }
+}
+
 }  // namespace
 
 void tell_boxes_at_start(const DetectionDataset& data, const std::string& where, bool skips_bad) {
@@ -74,6 +93,11 @@ void look_at_boxes(const LookRequest& request, const std::string& from, DataLook
   const std::vector<SeenImage> seen = see_images(list, request.options);
   tell_images(seen, list, request.options, look);
   doubt_turned(seen, list, look);
+  doubt_stated_sizes(*data, seen, list, look);
+  if (const auto* const training = dynamic_cast<const DetectionDataset*>(request.training)) {
+    const LabelledImages &own = data->images(), &theirs = training->images();
+    doubt_shared_images(seen, {own.folder, own.names}, {theirs.folder, theirs.names}, request.options, look);
+  }
   if (request.options.depth != LookDepth::kWhole) return;  // said when it was opened
   look.doubts.insert(look.doubts.end(), labels.doubts.begin(), labels.doubts.end());
   look.doubts.insert(look.doubts.end(), labels.faults.begin(), labels.faults.end());

@@ -1,5 +1,8 @@
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
 
 #include "autotrain/error.h"
 #include "base/text.h"
@@ -7,6 +10,7 @@
 #include "data/datasets.h"
 #include "data/idx.h"
 #include "data/image_dataset.h"
+#include "data/low_values.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -46,9 +50,18 @@ torch::Tensor read_labels(const fs::path& path, int64_t images) {
   for (int64_t i = 0; i < images; ++i) {
     if (values[i] < kClasses) continue;
     throw Error(ExitCode::kBadData, cat(path.string(), ": offset ", 8 + i),
-                cat("the label ", static_cast<int>(values[i]), " of sample ", i, " is not below ", kClasses));
+                cat("the label ", static_cast<int>(values[i]), " of sample ", i, " is not below ", kClasses),
+                "number the classes from 0, and save data of more than 10 as arrays: dataset: npy");
   }
   return labels.to(torch::kInt64);
+}
+
+// Of the file, not of the first few images that limit leaves.
+void check_several_classes(const fs::path& path, const torch::Tensor& labels) {
+  if (labels.size(0) < 2 || (labels != labels[0]).any().item<bool>()) return;
+  throw Error(ExitCode::kBadData, path.string(),
+              cat("has one class only, ", labels[0].item<int64_t>(), ": there is nothing to learn"),
+              "take the file of labels that belongs to the images");
 }
 
 // That of the training data, where only these say one.
@@ -81,7 +94,9 @@ std::unique_ptr<Dataset> make_fashion_mnist(const DatasetRequest& request) {
   const bool test = p.text("split") == "test";
   const std::string prefix = test ? "t10k" : "train";
   torch::Tensor images = read_idx(find_file(root, prefix + "-images-idx3-ubyte"), 3).unsqueeze(1);
-  torch::Tensor labels = read_labels(find_file(root, prefix + "-labels-idx1-ubyte"), images.size(0));
+  const fs::path label_file = find_file(root, prefix + "-labels-idx1-ubyte");
+  torch::Tensor labels = read_labels(label_file, images.size(0));
+  if (request.role == DataRole::kTraining) check_several_classes(label_file, labels);
   if (const auto [first, end] = range_of(request, images.size(0));
       !test && (first > 0 || end < images.size(0))) {
     images = images.slice(0, first, end).clone();
@@ -96,12 +111,44 @@ std::unique_ptr<Dataset> make_fashion_mnist(const DatasetRequest& request) {
   return std::make_unique<ImageDataset>(std::move(content), request.augment);
 }
 
+// Of the first images at a start, which tell whether the file's values are low throughout.
+int64_t largest_value(const ImageDataset& images, LookDepth depth) {
+  constexpr int64_t kAtOnce = 1024;
+  const int64_t count = depth == LookDepth::kWhole ? images.size() : std::min(images.size(), kAtOnce);
+  double largest = 0;
+  for (int64_t first = 0; first < count; first += kAtOnce) {
+    std::vector<int64_t> indices(static_cast<size_t>(std::min(kAtOnce, count - first)));
+    std::iota(indices.begin(), indices.end(), first);
+    const std::vector<int64_t> epochs(indices.size(), 0);
+    const torch::Tensor inputs = images.get(indices, SampleRandom(0, indices, epochs)).inputs;
+    largest = std::max(largest, inputs.max().item<double>() * images.deviation()[0] + images.mean()[0]);
+  }
+  return std::llround(255 * largest);
+}
+
+void doubt_unknown_classes(const std::string& root, const torch::Tensor& counts, const Dataset* training,
+                           DataLook& look) {
+  const auto* const theirs = dynamic_cast<const ImageDataset*>(training);
+  if (theirs == nullptr || !theirs->labels().defined() || theirs->labels().is_floating_point()) return;
+  const torch::Tensor known = torch::bincount(theirs->labels(), {}, kClasses);
+  for (int64_t c = 0; c < kClasses; ++c) {
+    if (counts[c].item<int64_t>() == 0 || known[c].item<int64_t>() > 0) continue;
+    look.doubt(cat("classes of the ", word_of(look.role), " data that the training data lack"),
+               "let both have every class, or leave such samples out", cat(root, ": class ", c));
+  }
+}
+
+bool is_same_folder(const fs::path& one, const fs::path& other) {
+  std::error_code none;
+  return one == other || fs::equivalent(one, other, none);
+}
+
 void look_at_fashion_mnist(const LookRequest& request, DataLook& look) {
   const auto* const images = dynamic_cast<const ImageDataset*>(&request.data);
   if (images == nullptr || !images->labels().defined()) return;
   const Parameters &own = request.made_from.parameters, *const training = request.made_from.training;
   if (training != nullptr && own.text("split") == training->text("split") &&
-      own.text("root") == training->text("root"))
+      is_same_folder(own.text("root"), training->text("root")))
     look.doubt(cat(word_of(look.role), " data that are the training data"),
                "set split: test, or split: validation and data.train.validation_share", own.text("root"));
   const std::vector<int64_t> shape = images->info().input_shape;
@@ -109,6 +156,8 @@ void look_at_fashion_mnist(const LookRequest& request, DataLook& look) {
       cat("fashion_mnist ", request.made_from.parameters.text("root"), ": ", format_count(images->size()),
           " grey images of ", shape[1], " × ", shape[2], " in ", kClasses, " classes");
   const torch::Tensor counts = torch::bincount(images->labels(), {}, kClasses);
+  doubt_low_values(largest_value(*images, request.options.depth), own.text("root"), "", look);
+  doubt_unknown_classes(own.text("root"), counts, request.training, look);
   LookBars bars{.title = "images by class"};
   LookTable table{.title = "classes", .header = {"class", "images"}};
   for (int64_t i = 0; i < kClasses; ++i) {

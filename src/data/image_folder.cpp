@@ -18,6 +18,7 @@
 #include "data/image_survey.h"
 #include "data/names.h"
 #include "data/placement.h"
+#include "data/shared_images.h"
 #include "data/wide_images.h"
 
 namespace autotrain {
@@ -63,6 +64,7 @@ class ImageFolder final : public Dataset, public Preloadable, public Named, publ
   }
 
   void set_bits(int64_t bits) { o_.reading.bits = bits; }
+  const fs::path& root() const { return o_.root; }
   const ClassFiles& files() const { return files_; }
   const ImageReading& reading() const { return o_.reading; }
   ImageList list() const {
@@ -427,11 +429,16 @@ void look_at_folder(const LookRequest& request, DataLook& look) {
   const std::vector<SeenImage> seen = see_images(list, request.options);
   tell_images(seen, list, request.options, look);
   tell_classes(files, look);
+  const auto* const training = dynamic_cast<const ImageFolder*>(request.training);
+  if (training != nullptr && request.options.depth == LookDepth::kStart) {  // a whole look compares all files
+    doubt_shared_images(seen, {folder->root(), files.names}, {training->root(), training->files().names},
+                        request.options, look);
+  }
   if (!files.left_out.empty()) look.facts.emplace_back("files left out", words_of_endings(files.left_out));
   if (request.options.depth != LookDepth::kWhole) return;
   for (const std::string& place : files.mostly_left_out)
     look.doubt("classes of which many files are left out", "convert them to PNG or JPEG", place);
-  doubt_copies(*folder, seen, dynamic_cast<const ImageFolder*>(request.training), request.options, look);
+  doubt_copies(*folder, seen, training, request.options, look);
 }
 
 }  // namespace

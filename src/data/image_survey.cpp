@@ -10,12 +10,14 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "data/file_sequence.h"
+#include "data/low_values.h"
 #include "data/preload.h"
 
 namespace autotrain {
 namespace {
 
 constexpr int64_t kSeenAtStart = 16;
+constexpr int64_t kDark = 64;        // pixels that are decoded small are means, and the largest is above them
 constexpr ImageSize kAnySize{1, 1};  // JPEGs are decoded small: their bytes are read all the same
 
 uint64_t hash_of(std::span<const uint8_t> bytes) {
@@ -31,11 +33,20 @@ bool has_one_colour(const DecodedImage& image) {
   return true;
 }
 
+int64_t largest_value(const DecodedImage& image) {
+  return image.pixels.empty() ? 0 : *std::ranges::max_element(image.pixels);
+}
+
 void see_pixels(std::span<const uint8_t> file, const std::string& where, const ImageReading& reading,
                 SeenImage& seen) {
-  // What is one colour when it is decoded small need not be.
-  seen.one_colour = has_one_colour(decode_image(file, where, kAnySize, reading)) &&
-                    has_one_colour(decode_image(file, where, kFullSize, reading));
+  const DecodedImage small = decode_image(file, where, kAnySize, reading);
+  seen.one_colour = has_one_colour(small);
+  seen.largest = largest_value(small);
+  if (seen.one_colour || seen.largest < kDark) {  // what is so when it is decoded small need not be
+    const DecodedImage full = decode_image(file, where, kFullSize, reading);
+    seen.one_colour = has_one_colour(full);
+    seen.largest = largest_value(full);
+  }
   if (!seen.facts.alpha) return;
   const auto flat = [&](AlphaUse use) {
     return has_one_colour(decode_image(file, where, kAnySize, {.alpha = use, .bits = reading.bits}));
@@ -146,6 +157,13 @@ void doubt_image(const SeenImage& image, const ImageList& images, DataLook& look
   }
 }
 
+// Masks that were saved as images of 0 and 1, and the like.
+void doubt_values(const std::vector<SeenImage>& seen, const ImageList& images, DataLook& look) {
+  const auto brightest = std::ranges::max_element(seen, {}, &SeenImage::largest);
+  if (brightest == seen.end()) return;
+  doubt_low_values(brightest->largest, images.path(brightest->index), "", look);
+}
+
 // Of the images that are not seen at the start, what tells without reading them.
 void doubt_empty_files(const std::vector<SeenImage>& seen, const ImageList& images, DataLook& look) {
   std::set<int64_t> known;
@@ -193,6 +211,7 @@ void tell_images(const std::vector<SeenImage>& seen, const ImageList& images, co
   for (const SeenImage& image : seen) {
     if (doubtful || !image.fault.empty()) doubt_image(image, images, look);
   }
+  doubt_values(seen, images, look);
   if (!whole) return doubt_empty_files(seen, images, look);
   tell_counts(
       seen, "formats", [](const SeenImage& s) { return s.facts.format; }, look);

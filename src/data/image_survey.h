@@ -23,6 +23,7 @@ struct SeenImage {
   ImageFacts facts = {};
   uint64_t hash = 0;         ///< of the file's bytes
   std::string fault = {};    ///< why it cannot be read; what is known of its pixels then says nothing
+  int64_t largest = 0;       ///< value of its pixels, as it is read
   bool one_colour = false;   ///< all of it, as it is read
   bool alpha_alone = false;  ///< its colours are the same everywhere, and its alpha is not
 };

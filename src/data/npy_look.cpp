@@ -11,8 +11,10 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/low_values.h"
 #include "data/npy_convert.h"
 #include "data/npy_targets.h"
+#include "data/number_ends.h"
 #include "data/preload.h"
 
 namespace autotrain {
@@ -170,10 +172,16 @@ struct Spread {
 
 void look_at_numbers(const NpyArray& file, NpyRange range, DataLook& look) {
   Spread spread;
+  NumberEnds ends;
   for_each_element<double>(file, range.first, range.count, [&](double value, int64_t) {
     spread.add(value);
+    if (std::isfinite(value)) ends.add(value);
     return true;
   });
+  if (const auto stand_in = ends.stand_in()) {
+    look.doubt("targets that may stand for what is missing", "leave the samples out if they do",
+               cat(file.path().string(), ": ", shortest(*stand_in), ", far from all others"));
+  }
   look.facts.emplace_back("numbers to predict",
                           cat(file.shape_in_words(), " ", name_of(file.type()), ", ", spread.in_words()));
   if (spread.count > 1 && spread.least == spread.most) {
@@ -255,6 +263,9 @@ void doubt_scale(const NpyArray& array, const Spread& spread, DataLook& look) {
   const size_t dimensions = array.shape().size();
   const bool bytes = array.type() == NpyType::kUint8, rows = dimensions < 3;
   const bool divided = bytes && (dimensions == 3 || dimensions == 4);
+  if (divided && spread.count > 0)
+    doubt_low_values(static_cast<int64_t>(spread.most), array.path().string(),
+                     ", or as bool or float32, which are not divided", look);
   if (divided || spread.count == 0 || (rows && !bytes && !array.is_real())) return;  // may be tokens
   const double largest = std::max(std::abs(spread.least), std::abs(spread.most));
   if (largest < (rows && !bytes ? kLargeInRows : kLarge)) return;

@@ -42,6 +42,19 @@ void check_kind(std::string_view content, const std::string& file) {
     fail("JSON", "write its rows as CSV: pandas.read_json(path).to_csv(path, index=False)");
 }
 
+// Bytes of another encoding would make one category of all words that differ by such letters.
+void check_utf8(std::string_view content, const std::string& file) {
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(content.data());
+  const size_t at = first_invalid_utf8({bytes, content.size()});
+  if (at == content.size()) return;
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  const std::string byte = {kDigits[bytes[at] >> 4], kDigits[bytes[at] & 15]};
+  throw Error(
+      ExitCode::kBadData, cat(file, ":", 1 + std::ranges::count(content.substr(0, at), '\n')),
+      cat("is no text in UTF-8: it has the byte 0x", byte, ", as older programs write letters with accents"),
+      "save it as CSV UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8");
+}
+
 void check_bytes(std::string_view content, const std::string& file) {
   check_kind(content, file);
   if (content.starts_with("\xff\xfe") || content.starts_with("\xfe\xff") ||
@@ -61,6 +74,7 @@ void check_bytes(std::string_view content, const std::string& file) {
                 "holds a zero byte, which no text has: it was damaged, or part of it was never written",
                 "write the file again");
   }
+  check_utf8(content, file);
 }
 
 // The fields of each of the first records; none where it cannot be read by this separator.

@@ -198,37 +198,14 @@ bool is_named_as_key(const std::string& name) {
          word.ends_with(" id") || word.ends_with("-id") || name.ends_with("Id") || name.ends_with("ID");
 }
 
-// A number at an end of the column that is there again and again, consists of nines (999, -9999), and is
-// further from all others than these are from each other. Nothing: there is none.
-std::optional<double> sentinel_of(const ColumnSurvey& s) {
-  std::map<double, int64_t> counts;  // of numbers
-  for (const auto& [text, count] : s.texts) {
-    if (const auto number = field_number(text, s.decimal)) counts[*number] += count;
-  }
-  constexpr size_t kFewest = 4;  // different numbers
-  if (counts.size() < kFewest) return std::nullopt;
-  const auto is_sentinel = [](double value) {
-    const std::string digits = shortest(std::abs(value));
-    return digits.size() >= 2 && digits.find_first_not_of('9') == std::string::npos;
-  };
-  const auto low = counts.begin(), high = std::prev(counts.end());
-  const double second = std::next(low)->first, last_but_one = std::prev(high)->first;
-  if (low->second > 1 && is_sentinel(low->first) && second - low->first > high->first - second)
-    return low->first;
-  if (high->second > 1 && is_sentinel(high->first) && high->first - last_but_one > last_but_one - low->first)
-    return high->first;
-  return std::nullopt;
-}
-
 // What a column of numbers may be instead.
 void doubt_numbers(const std::string& place, const ColumnEncoding& column, const char* leave_out,
                    DataLook& look) {
   const ColumnSurvey& s = column.survey;
-  if (const auto sentinel = sentinel_of(s)) {
-    const std::string text = shortest(*sentinel);
+  if (const auto stand_in = s.ends.stand_in()) {
     look.doubt("numbers that may stand for what is missing",
                "list them in missing_words if they do, and set missing: mean",
-               cat(place, ": ", text, ", far from all others"));
+               cat(place, ": ", shortest(*stand_in), ", far from all others"));
   }
   if (are_days(s)) {
     look.doubt("columns of dates, taken as numbers",
@@ -299,6 +276,12 @@ void doubt_column(const std::string& path, const ColumnEncoding& column, DataLoo
 }
 
 void doubt_target(const std::string& path, const TableEncoding& encoding, DataLook& look) {
+  const ColumnSurvey& survey = encoding.target_survey;
+  const auto stand_in = survey.words.count == 0 ? survey.ends.stand_in(encoding.has_classes()) : std::nullopt;
+  if (stand_in) {
+    look.doubt("targets that may stand for what is missing", "remove the rows if they do",
+               cat(path, ": ", quote(encoding.target), ": ", shortest(*stand_in), ", far from all others"));
+  }
   if (!encoding.has_classes()) {
     const ColumnSurvey& s = encoding.target_survey;
     if (s.rows > 1 && s.numbers > 0 && s.least == s.most)

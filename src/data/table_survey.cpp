@@ -87,6 +87,7 @@ void ColumnSurvey::add(const TableFile& file, const TableFile::Row& row, size_t 
 void ColumnSurvey::add_number(double number, bool counts) {
   least = numbers == 0 ? number : std::min(least, number);
   most = numbers == 0 ? number : std::max(most, number);
+  ends.add(number);
   if (number != std::floor(number)) whole = false;
   if (numbers > 0) {
     consecutive = consecutive && number == last + 1;

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "data/number_ends.h"
 #include "data/table_file.h"
 
 namespace autotrain {
@@ -72,6 +73,7 @@ struct ColumnSurvey {
   DecimalMark decimal = DecimalMark::kPoint;
   int64_t numbers = 0;
   double least = 0, most = 0;
+  NumberEnds ends = {};
   bool whole = true;        ///< all numbers are integers
   bool consecutive = true;  ///< each is one more than the one before
   bool rising = true;       ///< each is larger than the one before

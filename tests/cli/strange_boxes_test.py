@@ -99,6 +99,48 @@ class StrangeBoxes(unittest.TestCase):
         self.train(self.recipe())
         self.assert_learned()
 
+    def coco(self, scale=1, folder="images"):
+        """The images of `images` with their boxes as a COCO file, whose sizes are `scale` times theirs."""
+        images = sorted((self.folder / "images").iterdir())
+        (self.folder / "a.json").write_text(json.dumps({
+            "images": [{"id": i, "file_name": path.name, "width": 40 * scale, "height": 40 * scale} for i, path in enumerate(images)],
+            "annotations": [{"id": i, "image_id": i, "category_id": 1, "bbox": [10, 10, 20, 20], "area": 400, "iscrowd": 0}
+                            for i in range(len(images))],
+            "categories": [{"id": 1, "name": "thing"}]}))
+        return {"dataset": "coco", "images": str(self.folder / folder), "annotations": str(self.folder / "a.json"), "size": [64, 64]}
+
+    def start(self, train, validation=None):
+        recipe = json.loads(self.recipe().read_text())
+        recipe["data"] = {"train": train, "validation": validation}
+        if validation is None:
+            del recipe["evaluation"]
+        (self.folder / "r.yaml").write_text(json.dumps(recipe))
+        return " ".join(self.autotrain("plan", "--config", self.folder / "r.yaml").split())
+
+    def test_sizes_in_a_coco_file_that_are_not_the_images_are_told(self):
+        self.images()
+        told = "images of another size than their annotations say, by which boxes are scaled (8), the first"
+        self.assertNotIn("another size", self.start(self.coco()))
+        text = self.start(self.coco(scale=2))
+        self.assertIn(told, text)
+        self.assertIn("0.png: 40 × 40, and 80 × 80 there", text)
+
+    def test_boxes_that_are_trained_on_are_told_where_they_validate(self):
+        self.images()
+        same = "validation data that are the training data"
+        data = self.coco()
+        self.assertIn(same, self.start(data, data))
+        shutil.copytree(self.folder / "images", self.folder / "copy")
+        self.assertIn(same, self.start(data, self.coco(folder="copy")))
+        # One folder of images for two files of annotations is no fault.
+        whole = json.loads((self.folder / "a.json").read_text())
+        for name, part in (("first", slice(0, 4)), ("second", slice(4, 8))):
+            images = whole["images"][part]
+            kept = [each for each in whole["annotations"] if each["image_id"] in {image["id"] for image in images}]
+            (self.folder / f"{name}.json").write_text(json.dumps({**whole, "images": images, "annotations": kept}))
+        parts = [{**data, "annotations": str(self.folder / f"{name}.json")} for name in ("first", "second")]
+        self.assertNotIn("training data", self.start(*parts))
+
     def test_one_class_alone(self):
         self.images(classes=1)
         self.train(self.recipe(names=("thing",)))
