@@ -7,6 +7,7 @@
 
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "checkpoint/finite_weights.h"
 #include "model/compressed_file.h"
 #include "model/models.h"
 #include "recipe/patterns.h"
@@ -147,6 +148,7 @@ WeightsTaken take_weights(const WeightsRecipe& recipe, const torch::nn::Module& 
   WeightsTaken result = taking.compare(file);
   check_match(recipe, result);
   file.read_some([&](const TensorEntry& entry) { return taking.target(entry); });
+  check_finite_parameters(module, *recipe.file);
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "checkpoint/finite_weights.h"
 #include "checkpoint/weight_files.h"
 #include "data/bad_samples.h"
 #include "data/channels_last.h"
@@ -203,6 +204,14 @@ void note_files(const Recipe& recipe, RunData& data) {
   } catch (const Error&) {}
 }
 
+// A model that is a file brings its weights.
+void check_weights_of_file(const Recipe& recipe, const torch::nn::Module& module) {
+  const auto file = recipe.model.parameters.find("file");
+  if (file == recipe.model.parameters.end() || recipe.weights.file) return;
+  if (const auto* const path = std::get_if<std::string>(&file->second))
+    check_finite_parameters(module, *path);
+}
+
 }  // namespace
 
 Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device, MemoryFormat format,
@@ -295,6 +304,7 @@ Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> set
   Materials m{.device = open_run_device(recipe, std::move(settled), place), .ranks = std::move(ranks)};
   m.data = within_budget(*m.device, [&] { return load_data(recipe, *m.device); });
   m.task = within_budget(*m.device, [&] { return build_task(recipe, m.data.train->info()); });
+  check_weights_of_file(recipe, m.task->module());
   return m;
 }
 

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/finite_weights.h"
 #include "checkpoint/safetensors.h"
 #include "model/initial_weights.h"
 #include "plan/plan_json.h"
@@ -104,6 +105,7 @@ void load_evaluated_weights(const TrainedRun& run, const torch::nn::Module& modu
   check_model_file(saved_run(checkpoints.read_state(run.update)).identity, module);
   read_safetensors_into(evaluated_weights(run.checkpoint), model_tensors(module),
                         "these weights are of another model than the recipe's");
+  check_finite_parameters(module, run.checkpoint.string());
 }
 
 }  // namespace autotrain

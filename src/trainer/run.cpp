@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "checkpoint/finite_weights.h"
 #include "checkpoint/safetensors.h"
 #include "comm/launch.h"
 #include "device/device_error.h"
@@ -470,6 +471,7 @@ RunState Trainer::Run::restored_state() {
   RunState state = from.saved.state;
   if (RunFolder* const folder = place().folder.get()) {
     load_tensors(folder->checkpoints(), from.update, bench());
+    check_finite_parameters(bench().task->module(), folder->checkpoints().path_of(from.update).string());
     // Checkpoints of later updates are broken or half written, or this one would not be the newest.
     folder->checkpoints().prune(from.update, retention_of(recipe_));
   }

@@ -4,6 +4,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/safetensors.h"
@@ -81,6 +82,24 @@ TEST_F(InitialWeights, AHeadForOtherClassesIsDrawnWhereThatIsAsked) {
     EXPECT_TRUE(net.first->weight.eq(7).all().item<bool>());
     EXPECT_TRUE(net.fc->weight.equal(drawn));
   }
+}
+
+TEST_F(InitialWeights, NumbersThatAreNotFiniteAreRefusedInParametersAlone) {
+  Net net(2);
+  auto tensors = trained(2);
+  tensors["norm.running_mean"][1] = -std::numeric_limits<float>::infinity();  // as masks hold
+  EXPECT_NO_THROW(take_weights({.file = write(tensors)}, net));
+  tensors["fc.weight"][0][1] = std::numeric_limits<float>::quiet_NaN();
+  const std::string file = write(tensors);
+  const Error error = test::expect_error(ExitCode::kBadData, [&] { take_weights({.file = file}, net); });
+  EXPECT_TRUE(
+      test::holds(error.what(), "w.safetensors: \"fc.weight\" has 1 of 6 numbers that are not finite"));
+  EXPECT_NO_THROW(take_weights({.file = file, .skip = {"fc.weight"}}, *std::make_unique<Net>(2)));
+
+  tensors["fc.weight"] = torch::full({2, 3}, 1e300, torch::kFloat64);
+  EXPECT_TRUE(test::holds(
+      test::expect_error(ExitCode::kBadData, [&] { take_weights({.file = write(tensors)}, net); }).what(),
+      "has 6 of 6 numbers that are not finite as Float"));
 }
 
 TEST_F(InitialWeights, NamesOfTheFileAreTurnedIntoTheModels) {
