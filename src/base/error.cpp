@@ -21,9 +21,10 @@ Error::Error(ExitCode code, std::string where, std::string what, std::string hin
       hint_(std::move(hint)) {}
 
 Error heap_refused() {
-  return Error(ExitCode::kDoesNotFit, "memory",
-               "the system refused what the program needs beside its tensors",
-               "raise the limit on this process (ulimit -d, ulimit -v, the cgroup), or end other programs");
+  return Error(
+      ExitCode::kDoesNotFit, "memory", "the system refused what the program needs beside its tensors",
+      "raise execution.memory.budget where it is small, or the limit on this process (ulimit -d, ulimit -v, "
+      "the cgroup), or end other programs");
 }
 
 void check_invariant(bool condition, const char* message) {

@@ -1,5 +1,6 @@
 #include <ATen/ops/_fused_sgd.h>
 
+#include "autotrain/error.h"
 #include "optim/rows.h"
 #include "optim/with_rate.h"
 
@@ -43,6 +44,11 @@ OptimizerRow sgd_row() {
           /*adaptive=*/false,
           [](const Parameters& p) { return p.real("momentum") > 0 ? 1 : 0; },
           [](const Parameters& p, Trained trained) {
+            if (p.flag("nesterov") && p.real("momentum") == 0) {
+              throw Error(ExitCode::kBadRecipe, "optimizer.nesterov",
+                          "looks ahead along the momentum, and optimizer.momentum is 0",
+                          "set optimizer.momentum: 0.9, or leave nesterov out");
+            }
             return std::make_unique<Sgd>(std::move(trained), Sgd::Options{.momentum = p.real("momentum"),
                                                                           .nesterov = p.flag("nesterov")});
           }};

@@ -47,7 +47,7 @@ bool alike(const DatasetInfo& train, const DatasetInfo& other) {
 }
 
 [[noreturn]] void fail_samples(const PredictionData& data, const std::string& why) {
-  throw Error(ExitCode::kBadData, data.source,
+  throw Error(ExitCode::kBadData, data.where,
               cat("holds samples of ", shape_in_words(data.data->info()),
                   "; the model was built for samples of ", shape_in_words(data.trained_on), why),
               "predict on data like the run's; --set data.validation.… changes how they are made");
@@ -85,15 +85,18 @@ DatasetPlace place_like(const Recipe& recipe) {
 std::unique_ptr<Dataset> load_source(const Recipe& recipe, const std::string& source, PredictionData& data) {
   if (source == "validation" && recipe.data.validation) {
     data.source = "validation: " + words_of(*recipe.data.validation);
+    data.where = "data.validation";
     return make_dataset(validation_place(recipe));
   }
   if (source == "test" && recipe.data.test) {
     data.source = "test: " + words_of(*recipe.data.test);
+    data.where = "data.test";
     return make_dataset(test_place(recipe));
   }
   if (source != "validation" && source != "test" && fs::exists(source)) {
     const DatasetPlace like = place_like(recipe);
     data.source = cat(fs::canonical(source).string(), " as ", words_of(like.choice));
+    data.where = source;
     auto files = make_unlabelled(source, like, *make_dataset(like));
     if (const auto* const named = dynamic_cast<const Named*>(files.get()))
       data.note = named->changes_of_files();
@@ -129,6 +132,7 @@ PredictionData load_prediction_data(const Recipe& recipe, const std::string& sou
   data.class_names = class_names_in(*train);
   if (source == "train") {
     data.source = "train: " + words_of(recipe.data.train);
+    data.where = "data.train";
     data.data = std::move(train);
     return data;
   }

@@ -20,6 +20,7 @@ namespace autotrain {
 struct PredictionData {
   std::unique_ptr<Dataset> data = {};
   std::string source = {};  ///< where they come from, in words that differ where the samples do
+  std::string where = {};   ///< as errors begin: a path, or a section of the recipe
   DatasetInfo trained_on = {};
   std::vector<std::string> class_names = {};  ///< of the training data; empty: numbers only
   std::string note = {};                      ///< what is done to files to make samples of them; "": nothing

@@ -244,6 +244,19 @@ void check_lora(const Recipe& r) {
   }
 }
 
+void check_weights(const Recipe& r) {
+  const WeightsRecipe& weights = r.weights;
+  const auto refuse = [&](const char* key) {
+    fail_recipe(r, cat("model.weights.", key), "says how a file of weights is read, and none is named",
+                "name it in model.weights.file, or leave this out to begin with weights that are drawn");
+  };
+  if (weights.file) return;
+  if (!weights.skip.empty()) refuse("skip");
+  if (!weights.rename.empty()) refuse("rename");
+  if (weights.missing != Unmatched::kFail) refuse("missing");
+  if (weights.shapes != Unmatched::kFail) refuse("shapes");
+}
+
 }  // namespace
 
 void check_recipe(const Recipe& recipe, const Catalog& catalog) {
@@ -260,6 +273,7 @@ void check_recipe(const Recipe& recipe, const Catalog& catalog) {
   check_trace(recipe);
   check_augment(recipe);
   check_lora(recipe);
+  check_weights(recipe);
 }
 
 }  // namespace autotrain

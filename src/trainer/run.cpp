@@ -534,6 +534,8 @@ void Trainer::Run::train(Reached& reached) {
   const std::unique_ptr<Deputy> deputy = make_deputy(state);
   log_start(recipe_, made_plan(), bench());
   tell_undefined_figures(recipe_, bench());
+  tell_unmeasured_metrics(recipe_, bench());
+  tell_unreached(recipe_, bench(), made_plan());
   start_loader(made_plan(), recipe_.execution.loader, bench());
   observer_.on_start(made_plan(), start_table(recipe_, made_plan(), bench(), hosts_));
   Followers followers;

@@ -3,6 +3,7 @@
 #include <ATen/ops/_unique.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "autotrain/log.h"
@@ -13,6 +14,7 @@
 #include "loop/evaluator.h"
 #include "model/losses.h"
 #include "optim/plateau.h"
+#include "optim/schedule.h"
 #include "plan/cut.h"
 #include "plan/memory_statement.h"
 #include "plan/planner.h"
@@ -68,13 +70,24 @@ std::optional<TargetsSeen> try_to_look(const Recipe& recipe, const Dataset& data
   }
 }
 
+// A share of the samples whose class is among the first K of K classes would be 1. "": there are enough.
+std::string too_few_classes(const std::string& figure, Workbench& bench) {
+  int64_t least = 0;
+  if (!figure.starts_with("top") || !parse_integer(figure.substr(3), least)) return "";
+  if (evaluation_kinds(bench).contains(figure)) return "";
+  const int64_t classes = bench.data.train->info().classes;
+  return cat("it needs more than ", least, " classes", classes > 0 ? cat(", and there are ", classes) : "");
+}
+
 void check_figure(const Recipe& recipe, Workbench& bench, const std::string& key, const std::string& figure) {
   if (figure == "loss" || bench.data.validation == nullptr) return;
   const FigureKinds kinds = evaluation_kinds(bench);
   if (kinds.contains(figure)) return;
   std::vector<std::string> names;
   for (const auto& [name, kind] : kinds) names.push_back(name);
-  fail_recipe(recipe, key, quote(figure) + " is not measured here", "one of " + join_choices(names));
+  const std::string why = too_few_classes(figure, bench);
+  fail_recipe(recipe, key, cat(quote(figure), " is not measured here", why.empty() ? "" : ": ", why),
+              "one of " + join_choices(names));
 }
 
 // Batch normalisation has no statistics of one sample.
@@ -208,6 +221,39 @@ void tell_undefined_figures(const Recipe& recipe, const Workbench& bench) {
             cat(join(areas, " and "), ": the validation data has one class, ", *seen->classes.begin(),
                 ", so there is no such area: no evaluation counts for patience, plateau or the best "
                 "by it"));
+}
+
+void tell_unmeasured_metrics(const Recipe& recipe, Workbench& bench) {
+  if (!bench.data.from_recipe || bench.data.validation == nullptr || !recipe.evaluation.metrics) return;
+  for (const std::string& metric : *recipe.evaluation.metrics) {
+    const std::string why = too_few_classes(metric, bench);
+    if (!why.empty())
+      log::warn("trainer", cat("evaluation.metrics: ", quote(metric), " is not measured: ", why));
+  }
+}
+
+void tell_unreached(const Recipe& recipe, const Workbench& bench, const BatchPlan& plan) {
+  const BatchStages stages = stages_of(recipe, bench.data.train->size(), plan.effective_batch);
+  const Horizon horizon = horizon_of(recipe, bench.data.train->size(), stages);
+  if (!horizon.samples) return;
+  const int64_t warmup = Schedule(recipe.schedule, horizon.updates, stages.first()).warmup_updates(),
+                updates = *horizon.updates;
+  if (warmup > 1 && warmup >= updates) {
+    log::warn("optim", cat("schedule.warmup takes ", format_count(warmup), " updates, and the run has ",
+                           format_count(updates), ": the learning rate comes to ",
+                           format_percent(static_cast<double>(updates) / static_cast<double>(warmup)),
+                           " of what it is set to, at the end. Try: a part of the run, such as 5 %"));
+  }
+  if (!recipe.average.half_life) return;
+  constexpr double kMuch = 0.1;
+  const double left =
+      std::exp2(-static_cast<double>(*horizon.samples) / static_cast<double>(*recipe.average.half_life));
+  if (left > kMuch) {
+    log::warn("optim", cat("average.half_life is ", format_count(*recipe.average.half_life),
+                           " samples, and the run has ", format_count(*horizon.samples),
+                           ": of the averaged weights, which are evaluated, ", format_percent(left),
+                           " are still those that it begins with. Try: a tenth of the run or less"));
+  }
 }
 
 void check_gathered(const Recipe& recipe, Workbench& bench) {

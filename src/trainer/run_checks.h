@@ -30,6 +30,12 @@ void check_targets(const Recipe& recipe, const Workbench& bench);
 /// Warns of figures that the validation targets leave undefined.
 void tell_undefined_figures(const Recipe& recipe, const Workbench& bench);
 
+/// Warns of metrics that were asked for and that these classes are too few for.
+void tell_unmeasured_metrics(const Recipe& recipe, Workbench& bench);
+
+/// Warns of a warm-up, or an average of weights, that is too long for the run to come out of it.
+void tell_unreached(const Recipe& recipe, const Workbench& bench, const BatchPlan& plan);
+
 /// Refuses metrics that keep more of the validation data than there is memory for.
 void check_gathered(const Recipe& recipe, Workbench& bench);
 

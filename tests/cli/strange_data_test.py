@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 from pathlib import Path
 
 BINARY = Path(sys.argv[1]).resolve()
@@ -63,6 +64,12 @@ class StrangeData(unittest.TestCase):
     def train(self, recipe, *more, code=0, output="run"):
         run = subprocess.run([BINARY, "--config", recipe, "--output", self.folder / output, *more],
                              capture_output=True, text=True, env={**os.environ, "CI": "1"})
+        text = " ".join((run.stdout + run.stderr).split())
+        self.assertEqual(run.returncode, code, text)
+        return text
+
+    def run_command(self, *arguments, code=0):
+        run = subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, env={**os.environ, "CI": "1"})
         text = " ".join((run.stdout + run.stderr).split())
         self.assertEqual(run.returncode, code, text)
         return text
@@ -146,6 +153,79 @@ class StrangeData(unittest.TestCase):
         text = self.train(self.recipe(lambda i: i % 3, **keys), "--resume")
         self.assertIn("first.safetensors has changed since the checkpoint was written", text)
         self.assertNotIn("other data", text)
+
+    def spoil(self, path, value, tensor=0):
+        """Writes another number into the first place of a tensor of a safetensors file."""
+        content = bytearray(path.read_bytes())
+        length = int.from_bytes(content[:8], "little")
+        entries = {name: entry for name, entry in json.loads(content[8:8 + length]).items() if name != "__metadata__"}
+        name = sorted(entries)[tensor]
+        at = 8 + length + entries[name]["data_offsets"][0]
+        content[at:at + 4] = array.array("f", [value]).tobytes()
+        path.write_bytes(content)
+        return name
+
+    def test_weights_that_are_not_finite_are_refused_at_every_door(self):
+        keys = {"stop.epochs": None, "stop.updates": 10}
+        self.train(self.recipe(lambda i: i % 3, **keys), output="donor")
+        weights, donor = self.folder / "w.safetensors", self.folder / "donor"
+        self.run_command("export", "--run", donor, "--output", weights)
+        model = {"name": "mlp", "depth": 1, "width": 8, "weights": {"file": str(weights)}}
+        doors = {"train": lambda code: self.train(self.recipe(lambda i: i % 3, **keys, model=model), output="next", code=code),
+                 "predict": lambda code: self.run_command("predict", "--run", donor, "--weights", weights,
+                                                          "--output", self.folder / "p.csv", code=code)}
+        for value in (float("nan"), float("inf")):
+            self.run_command("export", "--run", donor, "--output", weights, "--overwrite")
+            name = self.spoil(weights, value)
+            for door, enter in doors.items():
+                with self.subTest(door=door, value=value):
+                    text = enter(65)
+                    self.assertIn(f'w.safetensors: "{name}" has 1 of', text)
+                    self.assertIn("numbers that are not finite as Float", text)
+
+    def test_checkpoints_that_are_not_finite_are_refused(self):
+        keys = {"stop.epochs": None, "stop.updates": 10}
+        recipe = self.recipe(lambda i: i % 3, **keys)
+        self.train(recipe)
+        checkpoint, = (self.folder / "run" / "checkpoints").glob("update-10")
+        name = self.spoil(checkpoint / "model.safetensors", float("inf"))
+        manifest = json.loads((checkpoint / "manifest.json").read_text())
+        manifest["files"]["model.safetensors"]["crc32"] = zlib.crc32((checkpoint / "model.safetensors").read_bytes())
+        (checkpoint / "manifest.json").write_text(json.dumps(manifest))
+        run = self.folder / "run"
+        for command in (["evaluate", "--run", run], ["predict", "--run", run, "--output", self.folder / "p.csv"],
+                        ["--config", recipe, "--output", run, "--resume", "--allow-change", "--set", "stop.updates=20"]):
+            with self.subTest(command=command[0]):
+                text = self.run_command(*command, code=65)
+                self.assertIn(f'update-10: "{name}" has 1 of', text)
+
+    def test_a_warm_up_and_an_average_that_are_longer_than_the_run_are_told(self):
+        well = {"schedule.warmup": "5 updates", "average.half_life": 60}
+        self.assertNotRegex(self.train(self.recipe(lambda i: i % 3, **well), output="well"), "schedule.warmup takes|half_life is")
+        for warmup in ("100 updates", "100000 samples", "100%"):
+            with self.subTest(warmup=warmup):
+                text = self.train(self.recipe(lambda i: i % 3, **{"schedule.warmup": warmup}), output=f"w{len(warmup)}")
+                self.assertRegex(text, r"schedule\.warmup takes [\d,]+ updates, and the run has 20: the learning rate comes to [\d.]+ %")
+        text = self.train(self.recipe(lambda i: i % 3, **{"average.half_life": 10000}), output="average")
+        self.assertIn("average.half_life is 10,000 samples, and the run has 640: of the averaged weights, which are evaluated, 95.7 %", text)
+
+    def test_keys_that_would_do_nothing_are_refused(self):
+        sgd = {"name": "sgd", "lr": 0.1, "reference_batch": 32}
+        for keys, message in (({"model.weights": {"skip": ["fc*"]}}, "model.weights.skip"),
+                              ({"model.weights": {"rename": ["a -> b"]}}, "model.weights.rename"),
+                              ({"model.weights": {"missing": "keep"}}, "model.weights.missing"),
+                              ({"model.weights": {"shapes": "keep"}}, "model.weights.shapes"),
+                              ({"optimizer": {**sgd, "nesterov": True}}, "optimizer.nesterov")):
+            with self.subTest(key=message):
+                self.assertIn(message, self.train(self.recipe(lambda i: i % 3, **keys), code=78))
+        self.train(self.recipe(lambda i: i % 3, optimizer={**sgd, "nesterov": True, "momentum": 0.9}))
+
+    def test_a_metric_that_is_not_measured_of_so_few_classes_is_told(self):
+        text = self.train(self.recipe(lambda i: i % 4, **{"evaluation.metrics": ["top5", "top2"]}))
+        self.assertIn('"top5" is not measured: it needs more than 5 classes, and there are 4', text)
+        self.assertNotIn('"top2"', text)
+        recipe = self.recipe(lambda i: i % 4, **{"evaluation": {"metrics": ["top4"], "monitor": "top4"}})
+        self.assertIn("it needs more than 4 classes, and there are 4", self.train(recipe, code=78, output="monitored"))
 
     def test_a_value_that_is_not_finite_is_named_by_its_sample(self):
         self.inputs(lambda i, j: float("nan") if (i, j) == (150, 2) else (i + j) % 5)
