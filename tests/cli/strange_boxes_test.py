@@ -68,7 +68,7 @@ class StrangeBoxes(unittest.TestCase):
     def autotrain(self, *arguments, code=0):
         run = subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, env={**os.environ, "CI": "1"})
         self.assertEqual(run.returncode, code, run.stdout + run.stderr)
-        return run.stdout + run.stderr
+        return run.stdout if "--json" in arguments else run.stdout + run.stderr
 
     def train(self, recipe, *more, code=0, output="run"):
         return self.autotrain("--config", recipe, "--output", self.folder / output, *more, code=code)
