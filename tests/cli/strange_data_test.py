@@ -220,6 +220,17 @@ class StrangeData(unittest.TestCase):
                 self.assertIn(message, self.train(self.recipe(lambda i: i % 3, **keys), code=78))
         self.train(self.recipe(lambda i: i % 3, optimizer={**sgd, "nesterov": True, "momentum": 0.9}))
 
+    def test_samples_of_another_shape_are_refused_by_their_path(self):
+        self.train(self.recipe(lambda i: i % 3))
+        other = self.folder / "other.npy"
+        npy(other, "<f4", (10, FEATURES + 1), [0.5] * (10 * (FEATURES + 1)))
+        text = self.run_command("predict", "--run", self.folder / "run", "--data", other, "--output", self.folder / "p.csv", code=65)
+        self.assertIn(f"error: {other}: holds samples of 5; the model was built for samples of 4", text)
+
+    def test_a_budget_that_is_too_small_for_anything_is_named(self):
+        text = self.train(self.recipe(lambda i: i % 3), "--set", "execution.memory.budget=10KiB", code=71)
+        self.assertIn("execution.memory.budget", text[text.index("try:"):])
+
     def test_a_metric_that_is_not_measured_of_so_few_classes_is_told(self):
         text = self.train(self.recipe(lambda i: i % 4, **{"evaluation.metrics": ["top5", "top2"]}))
         self.assertIn('"top5" is not measured: it needs more than 5 classes, and there are 4', text)
