@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "step/operator_scope.h"
+#include "step/operator_values.h"
 
 namespace autotrain {
 namespace {
@@ -144,8 +145,8 @@ class Counter {
     Call call;
     call.within_counted = !calls_.empty() && (calls_.back().within_counted || calls_.back().has_all);
     if (!call.within_counted) {
-      call.inputs = tensors_of(function.inputs());
-      call.rule = rule_for(function.name(), function.inputs());
+      call.inputs = tensors_of(inputs_of(function));
+      call.rule = rule_for(function.name(), inputs_of(function));
       call.has_all = call.rule != nullptr || traits_of(function).is_kernel;
     }
     calls_.push_back(std::move(call));
@@ -158,7 +159,7 @@ class Counter {
     const Call call = std::move(calls_.back());
     calls_.pop_back();
     if (call.within_counted) return;
-    const bool counted = call.counted_below || count(function, call, tensors_of(function.outputs()));
+    const bool counted = call.counted_below || count(function, call, tensors_of(outputs_of(function)));
     if (!calls_.empty() && counted) calls_.back().counted_below = true;
     if (counted && !call.counted_below) counts_.operators.back().seconds = seconds;
   }

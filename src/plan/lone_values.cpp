@@ -10,6 +10,7 @@
 #include "plan/scopes.h"
 #include "step/loss_terms.h"
 #include "step/operator_scope.h"
+#include "step/operator_values.h"
 
 namespace autotrain {
 namespace {
@@ -28,7 +29,7 @@ bool takes_statistics(std::string_view operation, c10::ArrayRef<const c10::IValu
 // Finds the first that has one value for each channel.
 struct SingleValues {
   void start(const at::RecordFunction& operation) {
-    const c10::ArrayRef<const c10::IValue> inputs = operation.inputs();
+    const c10::ArrayRef<const c10::IValue> inputs = inputs_of(operation);
     if (!found.empty() || inputs.empty() || !inputs[0].isTensor()) return;
     if (!takes_statistics(operation.name(), inputs)) return;
     const torch::Tensor& input = inputs[0].toTensor();

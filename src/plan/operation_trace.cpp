@@ -6,6 +6,7 @@
 
 #include "step/autocast.h"
 #include "step/operator_scope.h"
+#include "step/operator_values.h"
 
 namespace autotrain {
 namespace {
@@ -41,7 +42,7 @@ struct Recording {
   void start(const at::RecordFunction& function) {
     if (measures || depth++ > 0) return;
     last_operation = function.name();
-    for (const c10::IValue& input : function.inputs()) {
+    for (const c10::IValue& input : inputs_of(function)) {
       if (!input.isTensor() || !input.toTensor().defined()) continue;
       const auto owner = owner_of_parameter.find(input.toTensor().unsafeGetTensorImpl());
       if (owner != owner_of_parameter.end()) last_module = owner->second;
@@ -52,7 +53,7 @@ struct Recording {
     if (measures || --depth > 0 || leaves_uninitialised(function.name())) return;
     measures = true;
     OperationTrace::Operation operation{function.name(), last_module, {}, 0};
-    for (const c10::IValue& output : function.outputs()) {
+    for (const c10::IValue& output : outputs_of(function)) {
       if (output.isTensor()) operation.samples = figures(output.toTensor(), samples);
       if (operation.samples.empty()) continue;
       operation.rows = output.toTensor().size(0);

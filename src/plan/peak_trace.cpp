@@ -10,6 +10,7 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "plan/probe.h"
+#include "step/operator_values.h"
 
 namespace autotrain {
 namespace {
@@ -42,7 +43,7 @@ class PeakObserver {
     if (is_engine(function) || depth_++ > 0) return;  // operations call operations; the outermost are told
     std::string module;
     places_.push_back({function.name(), ""});
-    for_each_tensor(function.inputs(), [&](const torch::Tensor& tensor) {
+    for_each_tensor(inputs_of(function), [&](const torch::Tensor& tensor) {
       const void* const storage = tensor.storage().unsafeGetStorageImpl();
       if (const auto owner = owners_.find(storage); owner != owners_.end()) module = module_ = owner->second;
       const auto known = made_.find(storage);
@@ -59,7 +60,7 @@ class PeakObserver {
   void end(const at::RecordFunction& function) {
     const std::lock_guard lock(mutex_);
     if (is_engine(function)) return;
-    for_each_tensor(function.outputs(), [&](const torch::Tensor& tensor) { note(tensor); });
+    for_each_tensor(outputs_of(function), [&](const torch::Tensor& tensor) { note(tensor); });
     if (--depth_ > 0) return;
     forget_freed();
     if (live_bytes_ <= trace_.made_bytes) return;

@@ -11,6 +11,7 @@
 
 #include "base/units.h"
 #include "device/memory_phase.h"
+#include "step/operator_values.h"
 
 namespace autotrain {
 namespace {
@@ -123,7 +124,7 @@ void ChangingBuffers::start(const at::RecordFunction& operation) {
   if (large_.empty() || copying_) return;
   const auto schema = operation.operator_schema();
   const bool all = writes_silently(operation.name());
-  const c10::ArrayRef<const c10::IValue> inputs = operation.inputs();
+  const c10::ArrayRef<const c10::IValue> inputs = inputs_of(operation);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!all && !(schema && writes_to(*schema, i))) continue;
     // Normalisation writes to none of its parameters.

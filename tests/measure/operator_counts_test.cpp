@@ -1,6 +1,7 @@
 #include "autotrain/operator_counts.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/embedding.h>
@@ -134,6 +135,34 @@ TEST(OperatorCounts, ProductsOfActivationsAreCountedHoweverTheyAreWritten) {
   EXPECT_EQ(count_forward(*none, [&] { at::einsum("bij,bjk->bik", {a, b}); }).flops(), flops);
   EXPECT_EQ(count_forward(*none, [&] { at::addmm(torch::ones({6}), a[0], b[0]); }).flops(), flops / 3);
   EXPECT_EQ(count_forward(*none, [&] { at::mm(a[0], b[0]); }).flops(), flops / 3);
+}
+
+// As the interpreter of TorchScript calls an operator: what others are still to take lies below its own.
+torch::Tensor called_on_stack(const char* name, const torch::Tensor& below, std::vector<c10::IValue> own) {
+  std::vector<c10::IValue> stack = {below};
+  for (c10::IValue& value : own) stack.push_back(std::move(value));
+  c10::Dispatcher::singleton().findSchemaOrThrow(name, "").callBoxed(&stack);
+  return stack.back().toTensor();
+}
+
+TEST(OperatorCounts, OnAStackOnlyAnOperatorsOwnValuesAreCounted) {
+  torch::nn::Linear layer(8, 8);
+  const torch::NoGradGuard no_gradients;
+  const torch::Tensor x = torch::ones({3, 8});
+  const auto counted = [&](const char* name, std::vector<c10::IValue> own) {
+    return count_forward(*layer, [&] { called_on_stack(name, x, std::move(own)); });
+  };
+  const ForwardCount by_name = count_of(layer, x),
+                     by_stack = counted("aten::linear", {x, layer->weight, layer->bias});
+  EXPECT_EQ(by_stack.flops(), by_name.flops());
+  EXPECT_EQ(by_stack.bytes(), by_name.bytes());
+  EXPECT_EQ(by_stack.weight_bytes(), by_name.weight_bytes());
+  // Whose flag says that it is transposed.
+  const torch::Tensor images = torch::ones({1, 6, 7, 7}), kernel = torch::ones({6, 4, 2, 2});
+  const std::vector<int64_t> two = {2, 2}, none = {0, 0}, one = {1, 1};
+  const ForwardCount transposed =
+      counted("aten::convolution", {images, kernel, c10::IValue(), two, none, one, true, none, int64_t{1}});
+  EXPECT_EQ(transposed.flops(), 2.0 * 6 * 7 * 7 * 4 * 2 * 2);
 }
 
 TEST(OperatorCounts, EightBitWeightsAreReadAsBytes) {

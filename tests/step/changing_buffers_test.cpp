@@ -1,5 +1,7 @@
 #include "step/changing_buffers.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
 #include "autotrain/trainer.h"
 #include "base/units.h"
 #include "device/cpu_meter.h"
@@ -77,6 +79,10 @@ TEST(ChangingBuffers, ALargeBufferIsPutBackHoweverAnOperationWritesToIt) {
       [](torch::Tensor& b) { at::_foreach_add_({b}, 1); },
       [](torch::Tensor& b) {
         b.index_put_({torch::tensor({5, 7})}, torch::tensor({1.f, 2.f}));
+      },
+      [](torch::Tensor& b) {  // as the interpreter of TorchScript does, with another's operand below
+        std::vector<c10::IValue> stack = {torch::ones({2}), b};
+        c10::Dispatcher::singleton().findSchemaOrThrow("aten::zero_", "").callBoxed(&stack);
       },
       [](torch::Tensor& b) {  // writes its statistics without saying so
         at::batch_norm(torch::ones({2, kNumbers}), {}, {}, b, b, true, 0.5, 1e-5, false);
