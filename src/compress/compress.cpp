@@ -1,6 +1,7 @@
 #include "compress/compress.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "autotrain/error.h"
 #include "base/clock.h"
@@ -63,21 +64,20 @@ class Compressing {
   void begin() {
     step("uncompressed: counting");
     const auto whole = open_uncompressed(run_);
-    const ForwardCount counts = count_sample(*whole);
+    whole_ = count_weights_of(*whole);
     result_.precision = to_string(whole->precision());
-    source_ = source_of(run_, whole->module(), counts);
-    whole_weight_bytes_ = counts.weight_bytes();
+    source_ = source_of(run_, whole->module(), whole_.uses);
+    result_.inputs_first = {source_.inputs_first.begin(), source_.inputs_first.end()};
     whole_product_bytes_ = product_bytes(source_, model_tensors(whole->module()));
-    whole_flops_ = counts.flops();
     if (request_.rounds > 0) {
       step("measuring the machine");
-      roof_ = measure_roof(*whole, whole_weight_bytes_);
+      roof_ = measure_roof(*whole, whole_.counts.weight_bytes());
       result_.processor = roof_.processor;
     }
     CompressedModel model = written({});
-    model.flops_per_sample = whole_flops_;
-    model.weight_bytes = whole_weight_bytes_;
-    model.predicted_batch = predicted(model, counts);
+    model.flops_per_sample = whole_.counts.flops();
+    model.weight_bytes = whole_.counts.weight_bytes();
+    model.predicted_batch = predicted(model, whole_.counts);
     result_.models.push_back(std::move(model));
     methods_.push_back({});
   }
@@ -120,13 +120,24 @@ class Compressing {
       return evaluate_compressed(run_, file, method, proceed, change);
     });
     const bool same_products = method.kind != Compression::kChannels && method.kind != Compression::kHeads;
-    model.flops_per_sample = same_products ? whole_flops_ : counts.flops();
+    model.flops_per_sample = same_products ? whole_.counts.flops() : counts.flops();
     const bool few_bits =
         method.kind == Compression::kInt8Weights || method.kind == Compression::kInt4Weights;
-    model.weight_bytes =
-        few_bits ? whole_weight_bytes_ - whole_product_bytes_ + stored_product_bytes_ : counts.weight_bytes();
+    model.weight_bytes = few_bits ? read_as_stored() : counts.weight_bytes();
     model.predicted_batch = predicted(model, counts);
     return model;
+  }
+
+  // What a pass would read if each weight were read in the form of the file written last, as often as it is.
+  int64_t read_as_stored() const {
+    auto bytes = static_cast<double>(whole_.counts.weight_bytes());
+    for (const WeightUse& use : whole_.uses) {
+      const auto whole = whole_product_bytes_.find(use.name), stored = stored_product_bytes_.find(use.name);
+      if (whole == whole_product_bytes_.end() || stored == stored_product_bytes_.end()) continue;
+      const double share = static_cast<double>(stored->second) / static_cast<double>(whole->second);
+      bytes -= static_cast<double>(use.bytes) * (1 - share);
+    }
+    return std::llround(bytes);
   }
 
   CompressedModel written(const CompressionMethod& method) {
@@ -137,7 +148,8 @@ class Compressing {
     CompressedModel model{.method = method.name,
                           .file = path.string(),
                           .left_whole = left_whole(source_, method),
-                          .changed = changed_weights(source_, method),
+                          .taken_out = taken_out(source_, method, tensors),
+                          .changed = changed_weights(source_, method, tensors),
                           .bytes = static_cast<int64_t>(fs::file_size(path))};
     const double whole = result_.models.empty() ? static_cast<double>(model.bytes)
                                                 : static_cast<double>(result_.models.front().bytes);
@@ -178,6 +190,14 @@ class Compressing {
     }
   }
 
+  static WeightCount count_weights_of(InferenceSubject& subject) {
+    subject.load(1);
+    WeightCount counts = count_weights(
+        subject.module(), [&] { subject.call(); }, [&] { subject.device().synchronize(); });
+    subject.drop();
+    return counts;
+  }
+
   static ForwardCount count_sample(InferenceSubject& subject) {
     subject.load(1);
     ForwardCount counts = subject.count();
@@ -193,10 +213,10 @@ class Compressing {
   const CompressRequest& request_;
   const TrainedRun run_;
   CompressionSource source_;
-  int64_t whole_weight_bytes_ = 0, whole_product_bytes_ = 0, stored_product_bytes_ = 0;
-  double whole_flops_ = 0;
-  CompressionRoof roof_;                    // empty: it is not measured
-  std::vector<CompressionMethod> methods_;  // of the rows
+  WeightCount whole_;                                                          // of the model as it is
+  std::map<std::string, int64_t> whole_product_bytes_, stored_product_bytes_;  // stored: written last
+  CompressionRoof roof_;                                                       // empty: it is not measured
+  std::vector<CompressionMethod> methods_;                                     // of the rows
   std::map<std::pair<size_t, int64_t>, std::vector<double>> speeds_;
   CompressionResult result_;
 };

@@ -39,10 +39,11 @@ struct CompressedModel {
   std::string file = {};
   std::string refused = {};  ///< why the method is not for this model; else the rest is there
   std::map<std::string, double> figures = {};  ///< of the validation data; empty: there are none
-  std::vector<std::string> left_whole = {};    ///< weights that are multiplied by and stay as they are
-  int64_t changed = 0;                         ///< weights, or of pruned channels: layers
-  int64_t bytes = 0;                           ///< of the file
-  double ratio = 1;                            ///< bytes of the uncompressed file ÷ those
+  std::vector<std::string> left_whole = {};    ///< weights that matter and stay as they are
+  std::string taken_out = {};  ///< of pruned channels and heads: "12 of 48 outputs of 2 layers"
+  int64_t changed = 0;         ///< weights, or of pruned channels: layers that got smaller
+  int64_t bytes = 0;           ///< of the file
+  double ratio = 1;            ///< bytes of the uncompressed file ÷ those
   double flops_per_sample = 0;
   int64_t weight_bytes = 0;    ///< that a forward pass reads, kept as in the file (2:4 as zeros)
   double predicted_batch = 0;  ///< b*, docs/roofline.md; 0: nothing was measured
@@ -54,7 +55,9 @@ struct CompressionResult {
   std::filesystem::path run = {};
   int64_t update = 0;  ///< of the checkpoint
   std::string precision = {}, processor = {};
-  int64_t samples = 0;                       ///< that figures are of; 0: there are no validation data
+  int64_t samples = 0;  ///< that figures are of; 0: there are no validation data
+  std::vector<std::string> inputs_first =
+      {};                                    ///< weights [in, out], whose inputs have the scales of few bits
   std::vector<CompressedModel> models = {};  ///< the uncompressed one first
 };
 

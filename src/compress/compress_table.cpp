@@ -87,6 +87,7 @@ Json model_json(const Model& model) {
   json["file"] = model.file;
   json["figures"] = field_to_json(model.figures);
   json["left_whole"] = model.left_whole;
+  if (!model.taken_out.empty()) json["taken_out"] = model.taken_out;
   json.update(json_of(size_columns(), model));
   json.update(json_of(batch_columns(), model));
   json["rates"] = rates_json(model);
@@ -102,7 +103,8 @@ Cells csv_names(const CompressionResult& result) {
     names.push_back(cat("samples_per_second_", rate.batch));
     names.push_back(cat("spread_", rate.batch));
   }
-  names.push_back("left_whole");
+  names.emplace_back("taken_out");
+  names.emplace_back("left_whole");
   return names;
 }
 
@@ -118,6 +120,7 @@ Cells csv_row(const Model& model, size_t width) {
     }
   }
   cells.resize(width);
+  cells[width - 2] = model.taken_out;
   cells.back() = join(model.left_whole, " ");
   return cells;
 }
@@ -146,6 +149,12 @@ std::vector<std::string> sentences_of(const CompressionResult& result) {
     if (!model.left_whole.empty())
       sentences.push_back(cat(model.method, ": left whole: ", some_of(model.left_whole)));
   }
+  if (!result.inputs_first.empty())
+    sentences.push_back(
+        cat("kept as [in, out], so that scales are of their inputs: ", some_of(result.inputs_first)));
+  for (const Model& model : result.models) {
+    if (!model.taken_out.empty()) sentences.push_back(cat(model.method, ": without ", model.taken_out));
+  }
   for (const Model& model : result.models) {
     if (!model.refused.empty()) sentences.push_back(cat(model.method, ": ", model.refused));
   }
@@ -163,7 +172,8 @@ nlohmann::ordered_json to_json(const CompressionResult& result) {
   Json models = Json::array();
   for (const Model& model : result.models) models.push_back(model_json(model));
   return {{"run", result.run.string()},    {"update", result.update},   {"precision", result.precision},
-          {"processor", result.processor}, {"samples", result.samples}, {"models", std::move(models)}};
+          {"processor", result.processor}, {"samples", result.samples}, {"inputs_first", result.inputs_first},
+          {"models", std::move(models)}};
 }
 
 std::string to_csv(const CompressionResult& result) {

@@ -12,29 +12,34 @@
 namespace autotrain {
 namespace {
 
-// Parts of the model that own a weight of a linear layer or a convolution.
-std::set<std::string> multiplying_parts(const ForwardCount& counts, OperatorKind kind) {
-  std::set<std::string> parts;
-  for (const OperatorCount& each : counts.operators) {
-    if (each.kind == kind && each.weight_bytes > 0) parts.insert(each.module);
+// What a pass did with one weight.
+struct Uses {
+  bool linear = false, convolution = false;
+  bool inputs_first = false;
+  bool read = false;  // else nothing was, or rows were looked up
+};
+
+std::map<std::string, Uses> by_weight(const std::vector<WeightUse>& uses) {
+  std::map<std::string, Uses> all;
+  for (const WeightUse& use : uses) {
+    Uses& of_weight = all[use.name];
+    of_weight.linear |= use.kind == OperatorKind::kLinear;
+    of_weight.convolution |= use.kind == OperatorKind::kConvolution;
+    of_weight.inputs_first |= use.inputs_first;
+    of_weight.read |= use.bytes > 0;
   }
-  return parts;
+  return all;
 }
 
-// The layers of experts of the program's own by their names, and the share of their weights that the counted
-// pass read.
-std::map<std::string, double> experts_read(const torch::nn::Module& module, const ForwardCount& counts) {
-  std::map<std::string, double> shares;
+// The names of stacks of weights that experts of the program's own hold.
+std::set<std::string> stacks_of_experts(const torch::nn::Module& module) {
+  std::set<std::string> names;
   for (const auto& part : module.named_modules()) {
     if (part.value()->as<ExpertsImpl>() == nullptr) continue;
-    double read = 0, all = 0;
-    for (const OperatorCount& each : counts.operators)
-      if (each.module == part.key()) read += static_cast<double>(each.weight_bytes);
-    for (const torch::Tensor& own : part.value()->parameters(/*recurse=*/false))
-      all += static_cast<double>(own.nbytes());
-    shares[part.key()] = std::min(1.0, read / all);
+    for (const auto& own : part.value()->named_parameters(/*recurse=*/false))
+      if (own.value().dim() == 3) names.insert(part.key() + "." + own.key());
   }
-  return shares;
+  return names;
 }
 
 int64_t linear_layers(const torch::nn::Module& module) {
@@ -87,32 +92,40 @@ Evaluation evaluate_compressed(const TrainedRun& run, const std::filesystem::pat
   return evaluate_checkpoint(smaller, proceed, change);
 }
 
+void sort_weights(const torch::nn::Module& module, const std::vector<WeightUse>& uses,
+                  CompressionSource& source) {
+  constexpr double kLarge = 0.01;  // of all bytes, from which on it matters that a weight stays as it is
+  const std::map<std::string, Uses> used = by_weight(uses);
+  const std::set<std::string> stacks = stacks_of_experts(module);
+  double all = 0;
+  for (const torch::Tensor& each : module.parameters()) all += static_cast<double>(each.nbytes());
+  std::set<const void*> seen;
+  for (const auto& item : module.named_parameters()) {
+    const std::string& name = item.key();
+    const torch::Tensor& tensor = item.value();
+    if (!seen.insert(tensor.unsafeGetTensorImpl()).second || !tensor.is_floating_point()) continue;
+    const auto found = used.find(name);
+    const Uses of_weight = found == used.end() ? Uses() : found->second;
+    if (stacks.contains(name)) source.experts.insert(name);
+    if (stacks.contains(name) || (of_weight.linear && tensor.dim() == 2) ||
+        (of_weight.convolution && tensor.dim() >= 2)) {
+      source.products.insert(name);
+      if (of_weight.inputs_first) source.inputs_first.insert(name);
+    } else if (tensor.dim() >= 2 && !name.ends_with("bias") && of_weight.read &&
+               (of_weight.linear || static_cast<double>(tensor.nbytes()) > kLarge * all)) {
+      source.others.push_back(name);
+    }
+  }
+}
+
 CompressionSource source_of(const TrainedRun& run, const torch::nn::Module& module,
-                            const ForwardCount& counts) {
+                            const std::vector<WeightUse>& uses) {
   CompressionSource source{.model = run.recipe.model};
-  const std::set<std::string> linear = multiplying_parts(counts, OperatorKind::kLinear),
-                              convolutions = multiplying_parts(counts, OperatorKind::kConvolution);
-  const std::map<std::string, double> experts = experts_read(module, counts);
+  sort_weights(module, uses, source);
   std::set<std::string> names;  // the first one of each tensor
   std::set<const void*> seen;
   for (const auto& item : module.named_parameters()) {
-    if (!seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
-    names.insert(item.key());
-    if (item.key().ends_with("bias")) continue;  // of several experts it is a matrix, too
-    const torch::Tensor& tensor = item.value();
-    const std::string part = part_of(item.key());
-    if (!tensor.is_floating_point()) continue;
-    const auto of_experts = experts.find(part);
-    const bool multiplied =
-        (tensor.dim() == 2 && linear.contains(part)) || (tensor.dim() > 2 && convolutions.contains(part));
-    if (tensor.dim() == 3 && of_experts != experts.end()) {
-      source.products.insert(item.key());
-      source.experts.emplace(item.key(), of_experts->second);
-    } else if (multiplied) {
-      source.products.insert(item.key());
-    } else if (tensor.dim() > 2 && linear.contains(part)) {
-      source.unknown_stacks.push_back(item.key());
-    }
+    if (seen.insert(item.value().unsafeGetTensorImpl()).second) names.insert(item.key());
   }
   for (const auto& item : module.named_buffers()) names.insert(item.key());
   for (const NamedTensor& item : trained_weights(run.checkpoint, run.recipe)) {

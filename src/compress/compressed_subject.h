@@ -5,6 +5,7 @@
 #include "compress/method.h"
 #include "compress/smaller_file.h"
 #include "measure/subject.h"
+#include "measure/weight_uses.h"
 #include "study/evaluated_checkpoint.h"
 #include "study/trained_run.h"
 
@@ -26,7 +27,12 @@ Evaluation evaluate_compressed(const TrainedRun& run, const std::filesystem::pat
 
 /// The run's weights, each once, adapters merged; `products` are those that the counted pass multiplied by.
 CompressionSource source_of(const TrainedRun& run, const torch::nn::Module& module,
-                            const ForwardCount& counts);
+                            const std::vector<WeightUse>& uses);
+
+/// What the pass did with each of a model's weights, under the first of its names: all that `source` says of
+/// names.
+void sort_weights(const torch::nn::Module& module, const std::vector<WeightUse>& uses,
+                  CompressionSource& source);
 
 /// Has linear layers of the program's own compute with weights as the method keeps them, where there is a
 /// kernel.

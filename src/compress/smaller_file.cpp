@@ -14,17 +14,22 @@
 namespace autotrain {
 namespace {
 
+bool takes_outputs(const CompressionMethod& method) {
+  return method.kind == Compression::kChannels || method.kind == Compression::kHeads;
+}
+
 // Whether the method keeps weights in another form, and not fewer of them.
 bool changes_form(const CompressionMethod& method) {
-  return method.kind != Compression::kNone && method.kind != Compression::kChannels &&
-         method.kind != Compression::kHeads;
+  return method.kind != Compression::kNone && !takes_outputs(method);
 }
 
 bool changes(const CompressionSource& source, const CompressionMethod& method, const NamedTensor& item) {
   if (!changes_form(method)) return false;
   if (!source.products.contains(item.name) || item.tensor.numel() == 0) return false;
-  if (method.kind != Compression::kSparse) return true;
-  return !source.experts.contains(item.name) && has_groups_of_four(item.tensor.sizes());
+  // With one input for each output a scale would take more than what it is the scale of.
+  if (method.kind != Compression::kSparse) return item.tensor.numel() > item.tensor.size(0);
+  return !source.experts.contains(item.name) && !source.inputs_first.contains(item.name) &&
+         has_groups_of_four(item.tensor.sizes());
 }
 
 bool is_stays(const NamedTensor& item) {
@@ -91,6 +96,58 @@ std::vector<HeadGroups> heads_of(const CompressionSource& source) {
               "prune those of model transformer; 2:4 and int8-weights take every model");
 }
 
+// What went of the outputs of layers, or of their groups of heads.
+struct Pruned {
+  int64_t layers = 0, smaller_layers = 0;
+  int64_t outputs = 0, gone = 0, most = 0;  // of all layers; most: of one
+};
+
+const char* outputs_in_words(const CompressionMethod& method, int64_t count) {
+  if (method.kind == Compression::kHeads) return count == 1 ? "group of heads" : "groups of heads";
+  return count == 1 ? "output" : "outputs";
+}
+
+int64_t rows_of(const std::vector<NamedTensor>& tensors, const std::string& part) {
+  const auto weight = std::ranges::find(tensors, part + ".weight", &NamedTensor::name);
+  return weight == tensors.end() ? 0 : weight->tensor.size(0);
+}
+
+Pruned pruning_of(const CompressionSource& source, const CompressionMethod& method,
+                  const std::vector<NamedTensor>& stored) {
+  Pruned pruned;
+  const auto add = [&](const std::string& part, int64_t rows) {
+    const int64_t before = rows_of(source.tensors, part) / rows, after = rows_of(stored, part) / rows;
+    ++pruned.layers;
+    if (after < before) ++pruned.smaller_layers;
+    pruned.outputs += before;
+    pruned.gone += before - after;
+    pruned.most = std::max(pruned.most, before);
+  };
+  if (method.kind == Compression::kChannels) {
+    for (const ChannelGroup& group : channels_of(source)) add(group.producer, 1);
+  } else {
+    for (const HeadGroups& layer : heads_of(source))
+      add(layer.producer, (layer.served + 2) * layer.head_size);
+  }
+  return pruned;
+}
+
+// A file in which nothing is smaller is not what was asked for.
+void check_smaller(const CompressionSource& source, const CompressionMethod& method,
+                   const std::vector<NamedTensor>& stored) {
+  const Pruned pruned = pruning_of(source, method, stored);
+  if (pruned.gone > 0) return;
+  const char* const outputs = outputs_in_words(method, pruned.most);
+  if (pruned.most <= 1)
+    throw Error(ExitCode::kBadRecipe, method.name,
+                cat("each layer has 1 ", outputs, ", of which none can go"),
+                "2:4 and int8-weights take every model");
+  throw Error(ExitCode::kBadRecipe, method.name,
+              cat("no layer has more than ", pruned.most, " ", outputs, ", and a share of ",
+                  brief(method.share), " of them is less than half of one"),
+              "give a larger share");
+}
+
 // What was zero before stays so: a bit for each weight. The places of 2:4 do not say it of four that have
 // more than two zeros, as when channels were pruned since.
 void add_stays(const CompressionSource& source, std::vector<NamedTensor>& stored) {
@@ -114,9 +171,9 @@ std::vector<NamedTensor> with_bits(std::vector<NamedTensor> tensors) {
   return tensors;
 }
 
-// The name of the tensor that something stored belongs to: "fc.weight" of "fc.weight.scale".
+// Whether something stored is a weight, or stands for it: "fc.weight..scale" for "fc.weight".
 bool belongs_to(const std::string& stored, const std::string& name) {
-  return stored == name || stored.starts_with(name + ".");
+  return stored == name || stored.starts_with(name + "..");
 }
 
 }  // namespace
@@ -127,11 +184,14 @@ std::vector<NamedTensor> smaller_tensors(const CompressionSource& source, const 
     for (const NamedTensor& item : source.tensors)
       if (source.products.contains(item.name)) check_finite(item);
   }
-  if (method.kind == Compression::kChannels)
-    return with_bits(without_channels(with_masks(source), channels_of(source), method.share));
-  if (method.kind == Compression::kHeads)
-    return with_bits(without_heads(with_masks(source), heads_of(source), method.share));
   std::vector<NamedTensor> stored;
+  if (takes_outputs(method)) {
+    stored = method.kind == Compression::kChannels
+                 ? without_channels(with_masks(source), channels_of(source), method.share)
+                 : without_heads(with_masks(source), heads_of(source), method.share);
+    check_smaller(source, method, stored);
+    return with_bits(std::move(stored));
+  }
   for (const NamedTensor& item : source.tensors) {
     if (!changes(source, method, item)) {
       stored.push_back(item);
@@ -152,32 +212,38 @@ void write_smaller(const std::filesystem::path& path, const CompressionSource& s
 
 std::vector<std::string> left_whole(const CompressionSource& source, const CompressionMethod& method) {
   if (!changes_form(method)) return {};
-  std::vector<std::string> names = source.unknown_stacks;
+  std::vector<std::string> names = source.others;
   for (const NamedTensor& item : source.tensors) {
     if (source.products.contains(item.name) && !changes(source, method, item)) names.push_back(item.name);
   }
   return names;
 }
 
-int64_t changed_weights(const CompressionSource& source, const CompressionMethod& method) {
-  if (method.kind == Compression::kChannels) return static_cast<int64_t>(channels_of(source).size());
-  if (method.kind == Compression::kHeads) return static_cast<int64_t>(heads_of(source).size());
+int64_t changed_weights(const CompressionSource& source, const CompressionMethod& method,
+                        const std::vector<NamedTensor>& stored) {
+  if (takes_outputs(method)) return pruning_of(source, method, stored).smaller_layers;
   return std::ranges::count_if(source.tensors,
                                [&](const NamedTensor& item) { return changes(source, method, item); });
 }
 
-int64_t product_bytes(const CompressionSource& source, const std::vector<NamedTensor>& stored) {
-  double bytes = 0;
+std::string taken_out(const CompressionSource& source, const CompressionMethod& method,
+                      const std::vector<NamedTensor>& stored) {
+  if (!takes_outputs(method)) return "";
+  const Pruned pruned = pruning_of(source, method, stored);
+  return cat(pruned.gone, " of ", pruned.outputs, " ", outputs_in_words(method, pruned.outputs), " of ",
+             pruned.layers, pruned.layers == 1 ? " layer" : " layers");
+}
+
+std::map<std::string, int64_t> product_bytes(const CompressionSource& source,
+                                             const std::vector<NamedTensor>& stored) {
+  std::map<std::string, int64_t> bytes;
   for (const NamedTensor& item : stored) {
     if (is_stays(item)) continue;  // no pass reads it
     const auto weight = std::ranges::find_if(
         source.products, [&](const std::string& name) { return belongs_to(item.name, name); });
-    if (weight == source.products.end()) continue;
-    const auto of_experts = source.experts.find(*weight);
-    const double share = of_experts == source.experts.end() ? 1 : of_experts->second;
-    bytes += share * static_cast<double>(item.tensor.nbytes());
+    if (weight != source.products.end()) bytes[*weight] += static_cast<int64_t>(item.tensor.nbytes());
   }
-  return std::llround(bytes);
+  return bytes;
 }
 
 }  // namespace autotrain

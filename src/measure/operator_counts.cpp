@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <optional>
 #include <unordered_map>
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "measure/weight_uses.h"
 #include "step/operator_scope.h"
 #include "step/operator_values.h"
 
@@ -19,15 +22,24 @@ using Tensors = std::vector<torch::Tensor>;
 struct Products {
   double flops = 0;
   std::vector<size_t> factors;  // which operands are multiplied
+  // Over which dimension of each factor a product sums; nothing: all behind its first one, or none is known.
+  std::vector<std::optional<int64_t>> summed = {};
 };
 
 double volume(const torch::Tensor& tensor) {
   return static_cast<double>(tensor.numel());
 }
 
-// Every element of the result is a sum over the last dimension of `left`.
+// Every element of the result is a sum over the last dimension of `left`, which meets the last one but one of
+// what stands right of it, or its only one.
 Products matrix_product(const Tensors& in, const Tensors& out, size_t left) {
-  return {2 * volume(out[0]) * static_cast<double>(in[left].size(-1)), {left, left + 1}};
+  const int64_t met = in[left + 1].dim() > 1 ? -2 : -1;
+  return {2 * volume(out[0]) * static_cast<double>(in[left].size(-1)), {left, left + 1}, {-1, met}};
+}
+
+// A weight [O, I].
+Products linear(const Tensors& in, const Tensors& out) {
+  return {2 * volume(out[0]) * static_cast<double>(in[0].size(-1)), {0, 1}};
 }
 
 // A weight [O, I / groups, …] makes volume ÷ O products for each element of the result; a transposed one,
@@ -35,7 +47,8 @@ Products matrix_product(const Tensors& in, const Tensors& out, size_t left) {
 template <bool transposed>
 Products convolution(const Tensors& in, const Tensors& out) {
   const double window = volume(in[1]) / static_cast<double>(in[1].size(0));
-  return {2 * volume(transposed ? in[0] : out[0]) * window, {0, 1}};
+  const std::optional<int64_t> inputs = transposed ? std::optional<int64_t>(0) : std::nullopt;
+  return {2 * volume(transposed ? in[0] : out[0]) * window, {0, 1}, {std::nullopt, inputs}};
 }
 
 // Queries [.., L, D], keys [.., S, D], values [.., S, V]: scores and their sums of values.
@@ -60,6 +73,13 @@ Products attention_backward(const Tensors& in, const Tensors&) {
   return {2 * forward.flops, {1, 2, 3}};
 }
 
+// A layer that recurs, in one direction: the rows of the input [.., I] times [gates · H, I], and those of the
+// states times [gates · H, H].
+Products recurrent(const Tensors& in, const Tensors&) {
+  const double rows = volume(in[0]) / static_cast<double>(in[0].size(-1));
+  return {2 * rows * (volume(in[1]) + volume(in[2])), {0, 1, 2}};
+}
+
 struct Rule {
   const char* name;
   OperatorKind kind;
@@ -77,7 +97,7 @@ Products packed_linear(const Tensors& in, const Tensors& out) {
 }
 
 constexpr std::array kRules = {
-    Rule{"aten::linear", OperatorKind::kLinear, 2, product_of<0>},
+    Rule{"aten::linear", OperatorKind::kLinear, 2, linear},
     Rule{"aten::matmul", OperatorKind::kMatrixProduct, 2, product_of<0>},
     Rule{"aten::mm", OperatorKind::kMatrixProduct, 2, product_of<0>},
     Rule{"aten::bmm", OperatorKind::kMatrixProduct, 2, product_of<0>},
@@ -88,6 +108,7 @@ constexpr std::array kRules = {
     Rule{"aten::convolution_backward", OperatorKind::kConvolution, 3, convolution_backward<false>},
     Rule{"aten::_scaled_dot_product_flash_attention_for_cpu_backward", OperatorKind::kAttention, 4,
          attention_backward},
+    Rule{"aten::mkldnn_rnn_layer", OperatorKind::kLinear, 3, recurrent},
     Rule{"quantized::linear_dynamic", OperatorKind::kLinear, 1, packed_linear},
 };
 constexpr Rule kTransposed{"aten::convolution", OperatorKind::kConvolution, 2, convolution<true>};
@@ -115,9 +136,53 @@ Tensors tensors_of(const Values& values) {
   return tensors;
 }
 
-// Memory is identified by its storage, because parameters are often seen through a view.
 const void* memory_of(const torch::Tensor& tensor) {
   return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+}
+
+// The parameters of a module by where they lie, because they are often seen through a view.
+class Weights {
+ public:
+  struct Weight {
+    std::string name, module;  // the first ones, where it has several
+    torch::Tensor tensor;
+  };
+
+  explicit Weights(const torch::nn::Module& module) {
+    for (const auto& item : module.named_parameters()) {
+      const torch::Tensor tensor = item.value().detach();
+      if (!tensor.has_storage() || tensor.nbytes() == 0) continue;
+      const size_t dot = item.key().rfind('.');
+      at_.try_emplace(address_of(tensor),
+                      Weight{item.key(), dot == std::string::npos ? "" : item.key().substr(0, dot), tensor});
+    }
+  }
+
+  // The one that the tensor is, or is a part of; null: none.
+  const Weight* find(const torch::Tensor& tensor) const {
+    if (!tensor.has_storage() || tensor.nbytes() == 0) return nullptr;
+    const auto after = at_.upper_bound(address_of(tensor));
+    if (after == at_.begin()) return nullptr;
+    const Weight& before = std::prev(after)->second;
+    const bool within = address_of(tensor) < address_of(before.tensor) + before.tensor.nbytes();
+    return within && memory_of(tensor) == memory_of(before.tensor) ? &before : nullptr;
+  }
+
+ private:
+  static const std::byte* address_of(const torch::Tensor& tensor) {
+    return static_cast<const std::byte*>(tensor.const_data_ptr());
+  }
+
+  std::map<const std::byte*, Weight> at_;
+};
+
+// Whether dimension `d` of what is seen of a weight is its first one.
+bool is_first_dimension(const torch::Tensor& view, int64_t d, const torch::Tensor& weight) {
+  if (weight.dim() < 2 || view.dim() < 2) return false;
+  const auto is = [&](int64_t of_weight) {
+    return view.size(d) == weight.size(of_weight) && view.stride(d) == weight.stride(of_weight);
+  };
+  return is(0) && !is(-1);
 }
 
 // One call under way.
@@ -132,13 +197,8 @@ struct Call {
 
 class Counter {
  public:
-  Counter(const torch::nn::Module& module, const std::function<void()>& wait) : wait_(wait) {
-    for (const auto& parameter : module.named_parameters()) {
-      const std::string& name = parameter.key();
-      const size_t dot = name.rfind('.');
-      owners_[memory_of(parameter.value())] = dot == std::string::npos ? "" : name.substr(0, dot);
-    }
-  }
+  Counter(const torch::nn::Module& module, const std::function<void()>& wait)
+      : weights_(module), wait_(wait) {}
 
   // The clock of a call runs only between these two, so that looking at it is not part of it.
   void start(const at::RecordFunction& function) {
@@ -161,10 +221,10 @@ class Counter {
     if (call.within_counted) return;
     const bool counted = call.counted_below || count(function, call, tensors_of(outputs_of(function)));
     if (!calls_.empty() && counted) calls_.back().counted_below = true;
-    if (counted && !call.counted_below) counts_.operators.back().seconds = seconds;
+    if (counted && !call.counted_below) result_.counts.operators.back().seconds = seconds;
   }
 
-  ForwardCount take() { return std::move(counts_); }
+  WeightCount take() { return std::move(result_); }
 
  private:
   // An operator, as LibTorch's dispatcher knows it.
@@ -206,28 +266,46 @@ class Counter {
     // Reads as many rows as it writes, not the table.
     const bool looks_up = c.name == "aten::embedding" || c.name == "aten::index_select";
     for (const torch::Tensor& output : outputs) c.bytes += (looks_up ? 2 : 1) * bytes_of(output);
-    for (const torch::Tensor& input : call.inputs) {
-      const auto owner = owners_.find(memory_of(input));
-      if (owner != owners_.end()) last_module_ = owner->second;
-      if (looks_up && &input == &call.inputs[0]) continue;
-      c.bytes += bytes_of(input);
-      if (owner != owners_.end()) c.weight_bytes += bytes_of(input);
+    const bool multiplies = call.rule != nullptr && call.inputs.size() >= call.rule->operands;
+    const Products products = multiplies ? call.rule->products(call.inputs, outputs) : Products();
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      const torch::Tensor& input = call.inputs[i];
+      const int64_t bytes = looks_up && i == 0 ? 0 : bytes_of(input);
+      c.bytes += bytes;
+      const Weights::Weight* const weight = weights_.find(input);
+      if (weight == nullptr) continue;
+      last_module_ = weight->module;
+      c.weight_bytes += bytes;
+      result_.uses.push_back(use_of(*weight, input, bytes, i, products, call.rule));
     }
     c.module = last_module_;
-    if (call.rule != nullptr && call.inputs.size() >= call.rule->operands) add_products(call, outputs, c);
-    counts_.operators.push_back(std::move(c));
+    if (multiplies) add_products(call, outputs, products, c);
+    result_.counts.operators.push_back(std::move(c));
     return true;
+  }
+
+  static WeightUse use_of(const Weights::Weight& weight, const torch::Tensor& view, int64_t bytes,
+                          size_t operand, const Products& products, const Rule* rule) {
+    WeightUse use{.name = weight.name, .bytes = bytes};
+    const auto factor = std::ranges::find(products.factors, operand);
+    if (factor == products.factors.end()) return use;
+    use.kind = rule->kind == OperatorKind::kMatrixProduct ? OperatorKind::kLinear : rule->kind;
+    const auto place = static_cast<size_t>(factor - products.factors.begin());
+    const auto summed = place < products.summed.size() ? products.summed[place] : std::nullopt;
+    use.inputs_first = summed && is_first_dimension(view, *summed, weight.tensor);
+    return use;
   }
 
   static int64_t bytes_of(const torch::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
 
-  static void add_products(const Call& call, const Tensors& outputs, OperatorCount& c) {
-    const Products products = call.rule->products(call.inputs, outputs);
+  static void add_products(const Call& call, const Tensors& outputs, const Products& products,
+                           OperatorCount& c) {
     c.kind = call.rule->kind;
     // A matrix of weights makes a linear layer, however it was written.
     if (c.kind == OperatorKind::kMatrixProduct && c.weight_bytes > 0) c.kind = OperatorKind::kLinear;
     c.flops = products.flops;
-    const auto each = c.kind == OperatorKind::kAttention ? products.flops * 2 / 3 : products.flops;
+    // A backward pass makes twice the products of a forward pass, shared out over the factors.
+    const auto each = products.flops * 2 / static_cast<double>(products.factors.size());
     std::vector<std::string> shapes;
     for (const size_t factor : products.factors) {
       if (outputs[0].requires_grad() && call.inputs[factor].requires_grad()) c.backward_flops += each;
@@ -241,12 +319,12 @@ class Counter {
     c.shape = join(shapes, " ");
   }
 
+  const Weights weights_;
   const std::function<void()>& wait_;
-  std::unordered_map<const void*, std::string> owners_;
   std::unordered_map<const char*, Traits> traits_;
   std::string last_module_;
   std::vector<Call> calls_;
-  ForwardCount counts_;
+  WeightCount result_;
 };
 
 template <class Number>
@@ -274,8 +352,8 @@ int64_t ForwardCount::weight_bytes() const {
   return total(operators, &OperatorCount::weight_bytes);
 }
 
-ForwardCount count_forward(const torch::nn::Module& module, const std::function<void()>& forward,
-                           const std::function<void()>& wait) {
+WeightCount count_weights(const torch::nn::Module& module, const std::function<void()>& forward,
+                          const std::function<void()>& wait) {
   Counter counter(module, wait);
   const Stopwatch watch;
   {
@@ -283,9 +361,14 @@ ForwardCount count_forward(const torch::nn::Module& module, const std::function<
     forward();
     if (wait) wait();
   }
-  ForwardCount counts = counter.take();
-  counts.seconds = watch.seconds();
-  return counts;
+  WeightCount result = counter.take();
+  result.counts.seconds = watch.seconds();
+  return result;
+}
+
+ForwardCount count_forward(const torch::nn::Module& module, const std::function<void()>& forward,
+                           const std::function<void()>& wait) {
+  return count_weights(module, forward, wait).counts;
 }
 
 }  // namespace autotrain

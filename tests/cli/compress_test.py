@@ -279,6 +279,43 @@ class Compress(Runs):
                 self.expect_same_figures(self.evaluate(run, "--weights", models[method]["file"])["figures"], models[method]["figures"])
                 self.assertGreater(models[method]["ratio"], 1)
 
+    def test_scripted_modules_are_read_alike_whatever_waits_on_the_interpreters_stack(self):
+        import torch
+
+        class Residual(torch.nn.Module):
+            def __init__(self, shortcut_first):
+                super().__init__()
+                self.shortcut_first = shortcut_first
+                self.first, self.inner = torch.nn.Linear(432, 64), torch.nn.Linear(64, 64)
+                self.outer, self.last = torch.nn.Linear(64, 64), torch.nn.Linear(64, 4)
+
+            def forward(self, x):
+                x = self.first(x.flatten(1))
+                if self.shortcut_first:  # it waits while the other operand of the sum is computed
+                    x = x + self.outer(torch.relu(self.inner(x)))
+                else:
+                    x = self.outer(torch.relu(self.inner(x))) + x
+                return self.last(x)
+
+        found = []
+        for shortcut_first in (True, False):
+            name = f"residual-{shortcut_first}"
+            torch.jit.script(Residual(shortcut_first)).save(self.folder / f"{name}.pt")
+            recipe = json.loads(json.dumps(RECIPE))
+            recipe["model"] = {"name": "torchscript", "file": str(self.folder / f"{name}.pt")}
+            for part in ("train", "validation"):
+                recipe["data"][part].update(shape=[3, 12, 12], classes=4)
+            run = self.train(name, recipe, "--set", "stop.updates=1")
+            out = self.autotrain("compress", "--run", run, "--methods", "int8-weights,2:4", "--rounds", "0", "--json",
+                                 "--output", self.folder / f"{name}-small")
+            self.assertEqual(out.returncode, 0, out.stderr)
+            found.append([[model[key] for key in ("changed", "flops_per_sample", "weight_bytes", "left_whole")]
+                          for model in json.loads(out.stdout)["models"]])
+        self.assertEqual(found[0], found[1])
+        whole, rounded, _ = found[0]
+        weights = 432 * 64 + 2 * 64 * 64 + 64 * 4
+        self.assertEqual((rounded[0], whole[1], whole[2]), (4, 2 * weights, 4 * (weights + 3 * 64 + 4)))
+
     def test_what_is_wrong_is_said(self):
         run = self.folder / "run"
         for arguments, code, message in (
