@@ -13,6 +13,7 @@
 #include "cli/run_options.h"
 #include "recipe/recipe_enums.h"
 #include "step/precision.h"
+#include "study/needed_files.h"
 #include "study/weights_file.h"
 
 namespace autotrain {
@@ -69,6 +70,7 @@ ExitCode export_run(const ExportOptions& options) {
   refuse_several_ranks();
   check_output(options);
   const TrainedRun run = open_trained_run(options.run, {});
+  check_not_needed(run, options.adapters ? options.output / "adapter_model.safetensors" : options.output);
   const std::optional<torch::ScalarType> type = type_asked(options);
   if (options.adapters) {
     write_adapters(run.checkpoint, run.recipe, type, options.output);

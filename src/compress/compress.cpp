@@ -13,6 +13,7 @@
 #include "compress/smaller_file.h"
 #include "measure/timing.h"
 #include "recipe/recipe_enums.h"
+#include "study/needed_files.h"
 #include "study/training_data.h"
 
 namespace autotrain {
@@ -48,6 +49,7 @@ class Compressing {
 
   CompressionResult result() {
     check_training_file(run_);
+    check_targets();
     make_folders(request_.folder);
     result_.run = run_.folder;
     result_.update = run_.update;
@@ -60,6 +62,13 @@ class Compressing {
   }
 
  private:
+  // All of them, before the first is written, or a refused one is removed.
+  void check_targets() const {
+    check_not_needed(run_, request_.folder / CompressionMethod().file_name());
+    for (const CompressionMethod& method : request_.methods)
+      check_not_needed(run_, request_.folder / method.file_name());
+  }
+
   // The weights as they are: which of them are multiplied by, and what all others are compared with.
   void begin() {
     step("uncompressed: counting");

@@ -5,6 +5,7 @@
 """
 import csv
 import json
+import shutil
 import struct
 import sys
 import unittest
@@ -315,6 +316,25 @@ class Compress(Runs):
         whole, rounded, _ = found[0]
         weights = 432 * 64 + 2 * 64 * 64 + 64 * 4
         self.assertEqual((rounded[0], whole[1], whole[2]), (4, 2 * weights, 4 * (weights + 3 * 64 + 4)))
+
+    def test_files_that_the_run_is_read_with_are_not_replaced(self):
+        kept = self.folder / "kept"
+        kept.mkdir()
+        file = kept / "channels-0.5.safetensors"
+        shutil.copy(self.models["channels:0.5"]["file"], file)
+        recipe = json.loads(json.dumps(RECIPE))
+        recipe["model"]["weights"] = str(file)
+        run = self.train("began-smaller", recipe, "--set", "stop.updates=1")
+        checkpoint = self.weights_of("began-smaller", 1)
+        for command in (("compress", "--run", run, "--methods", "int8-weights,channels:0.5", "--rounds", "0", "--output", kept),
+                        ("export", "--run", run, "--output", file), ("export", "--run", run, "--output", checkpoint)):
+            before = file.read_bytes(), checkpoint.read_bytes()
+            out = self.autotrain(*command, "--overwrite")
+            self.assertEqual(out.returncode, 64, out.stderr)
+            self.assertIn("give another --output", out.stderr)
+            self.assertEqual((file.read_bytes(), checkpoint.read_bytes()), before)
+        self.assertEqual([path.name for path in kept.iterdir()], [file.name], "nothing was begun")
+        self.evaluate(run)
 
     def test_what_is_wrong_is_said(self):
         run = self.folder / "run"
