@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace autotrain {
 namespace {
 
@@ -39,6 +41,9 @@ torch::Tensor from_int8(const Int8Weight& stored) {
 }
 
 Int4Weight to_int4(const torch::Tensor& weight, int64_t group) {
+  // An output with fewer inputs, as in depthwise convolutions, is one group, which is not filled up further.
+  const int64_t inputs = weight.numel() / weight.size(0);
+  group = std::min(group, inputs + inputs % 2);
   const torch::Tensor grouped = in_groups(weight, group);
   const torch::Tensor scale = scale_for(grouped.abs().amax(2), kLargestInt4);
   const torch::Tensor values = (rounded(grouped, scale, kLargestInt4) + kInt4Zero).to(torch::kUInt8);

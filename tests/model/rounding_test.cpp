@@ -48,9 +48,17 @@ TEST(Rounding, FourBitsAreOffByHalfAScaleAtMostWhateverTheGroup) {
       const Int4Weight stored = to_int4(weight, group);
       expect_within_half(weight, from_int4(stored), spread(stored.scale, group, weight));
       const int64_t inputs = weight.numel() / weight.size(0), groups = (inputs + group - 1) / group;
-      EXPECT_EQ(stored.values.numel(), weight.size(0) * groups * group / 2) << "two to a byte";
+      const int64_t filled = groups == 1 ? std::min(group, inputs + inputs % 2) : groups * group;
+      EXPECT_EQ(stored.values.numel(), weight.size(0) * filled / 2) << "two to a byte";
     }
   }
+}
+
+TEST(Rounding, OutputsWithFewInputsAreNotFilledUpToAWholeGroup) {
+  const torch::Tensor depthwise = torch::randn({64, 1, 1, 5});
+  const Int4Weight stored = to_int4(depthwise, 128);
+  EXPECT_EQ(stored.values.nbytes() + stored.scale.nbytes(), 64U * (3 + 4));
+  EXPECT_EQ(from_int4(stored).sizes(), depthwise.sizes());
 }
 
 TEST(Rounding, WhatWasRoundedOnceStaysAsItIs) {
