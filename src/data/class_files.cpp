@@ -202,6 +202,18 @@ void list_below(const fs::path& folder, const std::string& prefix, std::set<fs::
 
 }  // namespace
 
+void warn_of_unread_images(const fs::path& folder, const Endings& left_out) {
+  // Of formats that are not read; what else lies beside images is none of them.
+  static const std::set<std::string> kOthers = {".gif", ".avif", ".heic", ".heif", ".jxl", ".jp2",
+                                                ".ppm", ".pgm",  ".tga",  ".psd",  ".svg", ".dng"};
+  Endings unread;
+  for (const auto& [ending, count] : left_out)
+    if (kOthers.contains(ending)) unread.emplace(ending, count);
+  if (unread.empty()) return;
+  log::warn("data", cat(folder.string(), ": ", words_of_endings(unread),
+                        " of images that are not read, and have no rows. Try: convert them to PNG or JPEG"));
+}
+
 ClassFiles find_files_without_classes(const fs::path& root) {
   ClassFiles files;
   if (fs::is_regular_file(root)) {
@@ -213,6 +225,7 @@ ClassFiles find_files_without_classes(const fs::path& root) {
   list_below(root, "", seen, files, found);
   announce(root, found, files.names.size());
   warn_of_left_out(root, files);
+  if (files.mostly_left_out.empty()) warn_of_unread_images(root, files.left_out);
   if (files.names.size() > 0) return files;
   throw Error(ExitCode::kBadData, root.string(),
               cat("holds no ", image_endings(), " file, nor do its folders"), "name a folder of images");

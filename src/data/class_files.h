@@ -34,8 +34,11 @@ struct Selection {
   std::optional<int64_t> limit = {};  ///< so many, evenly from the list
 };
 
+/// Warns of images in a folder whose endings are of formats that are not read.
+void warn_of_unread_images(const std::filesystem::path& folder, const Endings& left_out);
+
 /// The images below `root` by their paths, however deep they lie, without classes; or the one file that it
-/// is. Says at level info how many there are.
+/// is. Says at level info how many there are, and warns of those that are not read.
 /// @throws Error(kMissingFile) when a folder or file cannot be read; Error(kBadData) when there is no image.
 ClassFiles find_files_without_classes(const std::filesystem::path& root);
 

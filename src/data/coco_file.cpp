@@ -61,10 +61,13 @@ std::vector<CocoJson::Category> classes_among(const fs::path& file, const CocoJs
   return all;
 }
 
-std::vector<std::string> names_of(const std::vector<CocoJson::Category>& categories) {
-  std::vector<std::string> names;
-  for (const CocoJson::Category& each : categories) names.push_back(each.name);
-  return names;
+CocoClasses classes_of(const std::vector<CocoJson::Category>& categories) {
+  CocoClasses classes;
+  for (const CocoJson::Category& each : categories) {
+    classes.names.push_back(each.name);
+    classes.ids.push_back(each.id);
+  }
+  return classes;
 }
 
 // The number of each category's class, by its id.
@@ -190,7 +193,7 @@ class CocoSorter {
     check_all();
     CocoAnnotations out{.crowds = crowds_};
     LabelSummary& summary = out.boxes.summary;
-    summary.by_class.resize(reading_.classes.size());
+    summary.by_class.resize(reading_.classes.names.size());
     summary.files_are = "images";
     for (size_t i = 0; i < boxes_.size(); ++i) {
       const CocoJson::Image& image = images_.images[i];
@@ -309,8 +312,8 @@ CocoAnnotations read_coco(const fs::path& file, const CocoReading& reading) {
   const std::set<int64_t> used = used_categories(json);
   const std::vector<CocoJson::Category> categories = classes_among(file, json, used);
   CocoReading read = reading;
-  if (read.classes.empty()) read.classes = names_of(categories);
-  const ClassNumbers numbers = numbers_of_classes(file, categories, read.classes, used);
+  if (read.classes.names.empty()) read.classes = classes_of(categories);
+  const ClassNumbers numbers = numbers_of_classes(file, categories, read.classes.names, used);
   const CocoImages images(file, std::move(json.images), read);
   if (json.annotations.empty())
     fail_coco(file, "has no annotations",
@@ -318,15 +321,18 @@ CocoAnnotations read_coco(const fs::path& file, const CocoReading& reading) {
   CocoSorter sorter(file, images, numbers, read);
   for (const Annotation& each : json.annotations) sorter.add(each);
   CocoAnnotations all = sorter.finish();
-  all.category_ids.assign(read.classes.size(), -1);
+  all.category_ids = std::move(read.classes.ids);
+  for (int64_t& id : all.category_ids) {
+    if (std::ranges::find(categories, id, &CocoJson::Category::id) != categories.end()) id = -1;
+  }
   for (const auto& [id, number] : numbers) all.category_ids[static_cast<size_t>(number)] = id;
-  all.classes = std::move(read.classes);
+  all.classes = std::move(read.classes.names);
   return all;
 }
 
-std::vector<std::string> read_coco_classes(const fs::path& file) {
+CocoClasses read_coco_classes(const fs::path& file) {
   const CocoJson json = read_coco_json(file);
-  return names_of(classes_among(file, json, used_categories(json)));
+  return classes_of(classes_among(file, json, used_categories(json)));
 }
 
 }  // namespace autotrain

@@ -37,14 +37,13 @@ std::unique_ptr<Dataset> make_coco_set(const DatasetRequest& request) {
   DetectionDataset::Options options = detection_options(request, 0);
   options.long_targets = request.role != DataRole::kTraining;
   const std::string training = request.training != nullptr ? request.training->text("annotations") : "";
-  CocoAnnotations all =
-      read_coco(file, {.images = p.text("images"),
-                       .size = options.size,
-                       .upright = options.reading.upright,
-                       .keeps_crowds = options.long_targets,
-                       .classes = training.empty() || training == file ? std::vector<std::string>{}
-                                                                       : read_coco_classes(training),
-                       .limit = p.optional_integer("limit")});
+  CocoAnnotations all = read_coco(
+      file, {.images = p.text("images"),
+             .size = options.size,
+             .upright = options.reading.upright,
+             .keeps_crowds = options.long_targets,
+             .classes = training.empty() || training == file ? CocoClasses{} : read_coco_classes(training),
+             .limit = p.optional_integer("limit")});
   options.classes = std::ssize(all.classes);
   all.boxes.summary.empty_words = " of those that annotations name";
   announce_coco(all, file, options.long_targets);

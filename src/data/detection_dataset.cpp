@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "data/box_placement.h"
+#include "data/class_files.h"
 #include "data/colour.h"
 #include "data/file_sequence.h"
 #include "data/placement.h"
@@ -92,6 +93,7 @@ std::unique_ptr<Dataset> DetectionDataset::unlabelled(const std::filesystem::pat
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     FoundImages found = find_images(path);
+    warn_of_unread_images(path, found.left_out);
     images.folder = path;
     for (const std::string& name : found.names) images.names.add(name);
   } else {
@@ -238,13 +240,11 @@ SampleBoxes DetectionDataset::draw_tile(const Tile& tile, const std::string& sam
   const Placement placement = tile.box ? covering(size, *tile.box, tile.place) : letterboxed(size, o_.size);
   draw_image(file, where, size, placement, planes, o_.reading);
   const auto& [region, box] = placement;
-  SampleBoxes placed{.boxes = place_boxes(boxes, size, placement, o_.size),
-                     .scale = region.height * region.width / static_cast<double>(box.height * box.width)};
   const ImageSize stated = stated_size(tile.index, size);
-  const double resized =  // since it was annotated
-      static_cast<double>(size.height * size.width) / static_cast<double>(stated.height * stated.width);
-  for (LabelledBox& each : placed.boxes) each.area *= resized;
-  return placed;
+  const double resized =  // since it was annotated: areas are those of the annotations
+      static_cast<double>(stated.height * stated.width) / static_cast<double>(size.height * size.width);
+  const double scale = region.height * region.width / static_cast<double>(box.height * box.width);
+  return {.boxes = place_boxes(boxes, size, placement, o_.size), .scale = scale * resized};
 }
 
 SampleBoxes DetectionDataset::make_layer(const Layer& layer, const std::string& sample, FileSequence& files,

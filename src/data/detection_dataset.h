@@ -30,14 +30,14 @@ struct LabelledImages {
   std::map<int64_t, Error> faulty = {};    ///< images whose boxes cannot be read, and why
   std::vector<std::string> classes = {};   ///< names; empty: they are numbers only
   std::vector<int64_t> image_ids = {};     ///< as a file of annotations has them; empty: it has none
-  std::vector<int64_t> category_ids = {};  ///< of classes
+  std::vector<int64_t> category_ids = {};  ///< of classes; −1: it has none of its own
   LabelSummary summary = {};               ///< of all boxes
 };
 
 /// A sample's boxes, as parts of it.
 struct SampleBoxes {
   std::vector<LabelledBox> boxes = {};
-  double scale = 1;  ///< how many pixels of the image's file one of the sample is
+  double scale = 1;  ///< how many pixels of the image, as it was annotated, one of the sample is
 };
 
 /// Images with boxes, put together when they are asked for. They are alike in cost, for their pixels are;
@@ -85,8 +85,8 @@ class DetectionDataset final : public Dataset,
 
   /// inputs: [n, 3, H, W] float32 in [0, 1]. targets: [n, the most boxes of a sample but at least 1, 5]
   /// float32: class, centre x, y, width, height as parts of the sample; class −1 fills up. Long ones have
-  /// three columns more: crowd, area in pixels of the image's file, and how many of those a pixel of the
-  /// sample is.
+  /// three columns more: crowd, area in pixels of the image as it was annotated, and how many of those a
+  /// pixel of the sample is.
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override;
 
   int64_t most_objects() const override;

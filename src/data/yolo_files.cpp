@@ -133,7 +133,11 @@ FoundImages find_images(const fs::path& folder) {
   std::string told = format_bytes(listing.image_bytes);
   if (!listing.folders.empty()) told += cat(" · in ", listing.folders.size(), " folders below it");
   if (listing.others > 0) told += cat(" · ", listing.others, " other files left out");
-  return {.where = folder.string(), .folder = folder, .names = std::move(listing.images), .told = told};
+  return {.where = folder.string(),
+          .folder = folder,
+          .names = std::move(listing.images),
+          .told = told,
+          .left_out = std::move(listing.left_out)};
 }
 
 }  // namespace autotrain

@@ -37,6 +37,7 @@ struct FoundImages {
   std::filesystem::path labels = {};    ///< as in LabelledFiles
   std::vector<std::string> names = {};  ///< below the folder, or absolute
   std::string told = {};                ///< "1.2 GB · 3 other files left out"
+  Endings left_out = {};                ///< of files that have no image's ending
   bool some = false;                    ///< of those that label files are for, as a list file names some
 };
 

@@ -172,6 +172,16 @@ class StrangeBoxes(unittest.TestCase):
         self.assertIsNone(self.summary()["final"]["map50"])
         self.assertEqual(self.summary()["updates"], 3)
 
+    def test_images_that_are_not_read_are_named_where_they_have_no_rows(self):
+        self.images()
+        self.train(self.recipe())
+        (self.folder / "images" / "z.GIF").write_bytes(b"GIF89a")
+        (self.folder / "images" / "note.txt").write_text("no image")
+        said = self.autotrain("predict", "--run", self.folder / "run", "--data", self.folder / "images", "--output",
+                              self.folder / "boxes.csv")
+        self.assertIn("1 .gif of images that are not read", " ".join(said.split()))
+        self.assertNotIn(".txt", said)
+
     def test_tables_and_pictures_of_what_was_found(self):
         self.images()
         text = self.train(self.recipe(report={"html": True, "csv": False, "tensorboard": False}, stop={"updates": 6}))

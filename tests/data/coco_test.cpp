@@ -100,6 +100,21 @@ TEST(Coco, TrainingLeavesCrowdsOutAndEvaluationsKeepThemWithAreas) {
   EXPECT_EQ(measured.targets[1][1][6].item<float>(), 400) << "whose area nobody said";
 }
 
+TEST(Coco, AClassThatOtherDataHaveNotHasItsIdOfTheTrainingData) {
+  const CocoFolder training;
+  Json json = two_images();
+  json["categories"] = Json::array({{{"id", 7}, {"name", "dog"}}});
+  json["annotations"] = Json::array({{{"image_id", 5}, {"category_id", 7}, {"bbox", {5, 5, 10, 5}}}});
+  const CocoFolder validation(json);
+  CocoReading reading = reading_of(validation);
+  reading.classes = read_coco_classes(training.file());
+  EXPECT_EQ(read_coco(validation.file(), reading).category_ids, (std::vector<int64_t>{3, 7}));
+  json["categories"].push_back({{"id", 3}, {"name", "cow"}});
+  validation.folder.write("a.json", json.dump());
+  EXPECT_EQ(read_coco(validation.file(), reading).category_ids, (std::vector<int64_t>{-1, 7}))
+      << "3 is another one here";
+}
+
 TEST(Coco, OtherDataGoByTheNamesOfCategories) {
   const CocoFolder training;
   Json json = two_images();
@@ -263,14 +278,14 @@ TEST(Coco, FilesAreReadAsToolsWriteThem) {
   }
 }
 
-TEST(Coco, AreasFollowImagesThatWereResized) {
+TEST(Coco, AreasStayThoseOfTheAnnotationsWhereFilesWereResizedSince) {
   CocoFolder folder;
   folder.folder.write("images/wide.png", test::png_file(test::plain_image(40, 80, {200, 200, 200})));
   const Choice choice = folder.choice();
   const auto data = make_dataset({.choice = choice, .training = &choice});
   const torch::Tensor box = test::samples(*data, {0}).targets[0][0];
-  EXPECT_NEAR(box[6].item<float>(), 4 * 96, 1e-3) << "in pixels of the file as it is";
-  EXPECT_NEAR(box[7].item<float>(), 16, 1e-3);
+  EXPECT_EQ(box[6].item<float>(), 96);
+  EXPECT_NEAR(box[7].item<float>(), 4, 1e-3) << "16 pixels of the file are 4 of those that were annotated";
 }
 
 TEST(Coco, ABadBoxSkipsItsImageAlone) {
