@@ -57,10 +57,11 @@ Json json_of(const GeneratedText& text) {
   return {{"prompt", text.prompt}, {"text", text.text}, {"tokens", text.tokens}, {"ended", text.ended}};
 }
 
-Json json_of(const GenerateSummary& s) {
+Json json_of(const GenerateSummary& s, const RunChoice& run) {
   Json texts = Json::array();
   for (const GeneratedText& text : s.texts) texts.push_back(json_of(text));
   return {{"update", s.update},
+          {"weights", run.weights.empty() ? Json(nullptr) : Json(run.weights.string())},
           {"texts", std::move(texts)},
           {"batch", s.batch},
           {"tokens", s.tokens},
@@ -117,8 +118,10 @@ std::string closing_words(const GenerateSummary& s, const GenerateOptions& optio
   return cat(s.texts.size(), s.texts.size() == 1 ? " sequence · " : " sequences · ", format_count(s.tokens),
              " tokens in ", format_seconds(s.seconds), " · ",
              format_rate(static_cast<double>(s.tokens) / s.seconds), " tokens/s · ", s.batch,
-             " at once · cache ", format_bytes(s.cache_bytes), " · by update ", s.update,
-             by_word ? cat(" (", asked, ")") : "", output.empty() ? "" : " · " + output.string(), "\n");
+             " at once · cache ", format_bytes(s.cache_bytes), " · by ",
+             options.run.weights.empty() ? cat("update ", s.update, by_word ? cat(" (", asked, ")") : "")
+                                         : options.run.weights.string(),
+             output.empty() ? "" : " · " + output.string(), "\n");
 }
 
 }  // namespace
@@ -148,7 +151,8 @@ ExitCode generate_text(const RunOptions& run, const PrintOptions& print, const P
                        std::optional<int64_t> batch, const fs::path& output, bool overwrite) {
   install_signal_handlers();
   check_output(output, overwrite);
-  const GenerateOptions options = options_of(run, prompt, batch);
+  GenerateOptions options = options_of(run, prompt, batch);
+  options.output = output;
   LiveText live(stderr);
   log::set_sink(terminal_sink_above(live), print.log_level());
   const GenerateSummary summary = generate(options, [&](int64_t done) {
@@ -157,7 +161,7 @@ ExitCode generate_text(const RunOptions& run, const PrintOptions& print, const P
   live.clear();
   log::set_sink(log::terminal_sink(), log::Level::kWarning);
   if (!output.empty()) write_file_atomically(output, lines_of(summary));
-  std::string text = print.json ? text_of_json(json_of(summary)) : "";
+  std::string text = print.json ? text_of_json(json_of(summary, options.run)) : "";
   if (!print.json && output.empty()) text += texts_for_terminal(summary);
   if (!print.json) text += closing_words(summary, options, output);
   std::fputs(text.c_str(), stdout);

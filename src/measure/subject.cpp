@@ -157,8 +157,10 @@ class Inference final : public InferenceSubject {
     const bool possible = m_.device->torch_device().is_cpu();
     if (possible && quantize_linear_layers(network_) > 0) return;
     throw Error(ExitCode::kBadRecipe, "execution.precision",
-                possible ? "int8 is of linear layers, and this model has none" : "int8 runs on a CPU only",
-                "use fp32 or bf16");
+                possible
+                    ? "int8 is of linear layers of the program's own models, and this one has none of those"
+                    : "int8 runs on a CPU only",
+                "use fp32 or bf16; autotrain compress --methods int8-weights rounds weights of every model");
   }
 
   Batch converted(const Batch& batch) const {

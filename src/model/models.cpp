@@ -53,8 +53,9 @@ void check_has_targets(const std::string& model, const SampleShape& shape) {
 
 RecomputedBytes Network::recompute(const Batch&, Precision) {
   throw Error(ExitCode::kBadRecipe, "execution.recompute",
-              "is on, and only exported models can compute again what they would keep",
-              "set it to off; python -m autotrain_export makes a file of a PyTorch module");
+              "is on, and this model has no blocks that can be computed again: transformers with experts and "
+              "TorchScript have none",
+              "set it to off; python -m autotrain_export makes a file of a PyTorch module that can");
 }
 
 void Network::train(bool on) {

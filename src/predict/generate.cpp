@@ -19,6 +19,7 @@
 #include "setup/data_places.h"
 #include "step/autocast.h"
 #include "step/precision.h"
+#include "study/needed_files.h"
 
 namespace autotrain {
 namespace {
@@ -135,6 +136,7 @@ GeneratedText text_of(const TokenText& how, const std::string& prompt, const Gen
 
 GenerateSummary generate(const GenerateOptions& options, const std::function<void(int64_t)>& on_pass) {
   const TrainedRun run = open_trained_run(options.run, options.overrides);
+  if (!options.output.empty()) check_not_needed(run, options.output);
   GeneratingModel model(run);
   Decoder& decoder = model.decoder();
   const TokenText how = model.token_text();

@@ -20,6 +20,7 @@ struct GenerateOptions {
   SamplingRule sampling = {};
   int64_t seed = 1;
   std::optional<int64_t> batch = {};  ///< sequences at once; unset: all of them, 32 at most
+  std::filesystem::path output = {};  ///< a file that they will be written to; empty: none
 };
 
 /// What was made of one prompt.
@@ -43,8 +44,9 @@ struct GenerateSummary {
 /// Goes on with every prompt. What a sequence draws depends on the seed and its place among the prompts
 /// alone.
 /// @param on_pass called after each pass of the model with the number of tokens so far.
-/// @throws Error(kUsage) for prompts that the model cannot take, Error(kBadRecipe) for a model that does not
-/// decode, Error(kDoesNotFit), Error(kInterrupted); as run and model are loaded.
+/// @throws Error(kUsage) for prompts that the model cannot take, and an output that the run still needs,
+/// Error(kBadRecipe) for a model that does not decode, Error(kDoesNotFit), Error(kInterrupted); as run and
+/// model are loaded.
 GenerateSummary generate(const GenerateOptions& options,
                          const std::function<void(int64_t done)>& on_pass = {});
 

@@ -20,6 +20,7 @@
 #include "predict/predictor.h"
 #include "recipe/compare.h"
 #include "setup/search_process.h"
+#include "study/needed_files.h"
 
 namespace autotrain {
 
@@ -48,17 +49,30 @@ std::string digest_of_weights(const TrainedRun& run) {
   return hexadecimal(fnv1a(read_file(run.checkpoint / "manifest.json")));
 }
 
+// Rows of COCO's kind say the ids of their classes: each needs one.
+void check_ids(const DetectionDataset& images, const PredictionData& data) {
+  const std::vector<int64_t>& ids = images.images().category_ids;
+  const auto none = std::ranges::find(ids, -1);
+  if (none == ids.end()) return;
+  throw Error(ExitCode::kBadData, data.source,
+              cat("has no category ", quote(data.class_names.at(static_cast<size_t>(none - ids.begin()))),
+                  ", and the id that the training data have for it is another one's there"),
+              "add the category to the annotations; or write a .csv, which has names");
+}
+
 // Boxes are told of pixels of the files, where samples are images of files.
 std::unique_ptr<const RowWriter> make_box_rows(const PredictOptions& options, const PredictionData& data) {
   if (options.top != 1 || options.probabilities)
     throw Error(ExitCode::kUsage, options.probabilities ? "--probabilities" : "--top",
                 "is for rows of a run that tells classes apart, and this one finds boxes", "leave it out");
-  return std::make_unique<BoxRows>(
-      BoxRowOptions{.format = format_of(options.output),
-                    .least_score = options.least_score.value_or(kUsualScore),
-                    .class_names = data.class_names,
-                    .sample_name = data.sample_name(),
-                    .images = dynamic_cast<const DetectionDataset*>(data.data.get())});
+  const PredictionFormat format = format_of(options.output);
+  const auto* const images = dynamic_cast<const DetectionDataset*>(data.data.get());
+  if (images != nullptr && format == PredictionFormat::kJsonl) check_ids(*images, data);
+  return std::make_unique<BoxRows>(BoxRowOptions{.format = format,
+                                                 .least_score = options.least_score.value_or(kUsualScore),
+                                                 .class_names = data.class_names,
+                                                 .sample_name = data.sample_name(),
+                                                 .images = images});
 }
 
 std::unique_ptr<const RowWriter> make_rows(const PredictOptions& options, Predictor& predictor,
@@ -108,6 +122,8 @@ class Prediction {
       return summary_;
     }
     run_ = open_trained_run(options_.run, options_.overrides);
+    check_not_needed(run_, options_.output);
+    check_differs_from_data();
     summary_.update = run_.update;
     prepare();
     write_all();
@@ -115,6 +131,14 @@ class Prediction {
   }
 
  private:
+  // A table that is predicted would be gone.
+  void check_differs_from_data() const {
+    std::error_code error;
+    if (!std::filesystem::equivalent(options_.data, options_.output, error)) return;
+    throw Error(ExitCode::kUsage, options_.output.string(), "is --data, too, which it would replace",
+                "give another --output");
+  }
+
   // Decides the batch, and makes what predicts with it.
   void prepare() {
     if (options_.start == PredictionStart::kResume) kept_ = stopped_prediction(options_.output);
@@ -185,7 +209,8 @@ class Prediction {
                                   {"samples", prepared_->predictor.data().data->size()},
                                   {"names", digest_of_names(prepared_->predictor.data())},
                                   {"columns", prepared_->rows->columns()}};
-    if (options_.least_score) all["score"] = *options_.least_score;
+    if (prepared_->rule.kind == PredictionKind::kBoxes)
+      all["score"] = options_.least_score.value_or(kUsualScore);
     return all;
   }
 

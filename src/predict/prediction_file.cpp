@@ -88,7 +88,9 @@ std::optional<PredictionState> stopped_prediction(const fs::path& path) {
 
 void check_same_prediction(const fs::path& path, const PredictionState& kept,
                            const nlohmann::ordered_json& identity) {
-  const nlohmann::ordered_json now = as_written(identity);
+  nlohmann::ordered_json now = as_written(identity);
+  for (const auto& [name, value] : kept.identity.items())
+    if (!now.contains(name)) now[name] = nullptr;
   for (const auto& [name, value] : now.items()) {
     const nlohmann::ordered_json before = kept.identity.contains(name) ? kept.identity[name] : nullptr;
     if (before == value) continue;

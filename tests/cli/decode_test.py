@@ -85,6 +85,23 @@ class Decode(unittest.TestCase):
         self.assertEqual([len(line["tokens"]) for line in lines], [5, 5])
         self.refused("is there already", "predict", "--run", "learned", "--prompt", "a", "--output", "made.jsonl")
 
+    def test_weights_of_a_file_are_said_to_have_made_the_text(self):
+        done = self.command("export", "--run", "learned", "--output", "w.safetensors")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        asked = ("predict", "--run", "learned", "--prompt", "a", "--generate", 2)
+        self.assertRegex(self.command(*asked).stdout, r" · by update 40 \(newest\)\n$")
+        self.assertRegex(self.command(*asked, "--weights", "w.safetensors").stdout, r" · by w\.safetensors\n$")
+        self.assertEqual(self.generate("learned", *asked[3:], "--weights", "w.safetensors")["weights"], "w.safetensors")
+
+    def test_a_model_without_blocks_to_compute_again_says_which_have_some(self):
+        experts = recipe("learned", self.folder / "text.txt")
+        experts["model"] |= {"experts": 4}
+        experts["execution"] |= {"recompute": "on"}
+        (self.folder / "experts.yaml").write_text(json.dumps(experts))
+        done = self.command("plan", "--config", "experts.yaml")
+        self.assertEqual(done.returncode, 78, done.stderr)
+        self.assertIn("transformers with experts", done.stderr)
+
     def test_what_cannot_be_generated_is_refused(self):
         run = ("predict", "--run", "learned")
         self.refused("longer than the 32 positions", *run, "--prompt", "over the lazy dog", "--generate", 30)

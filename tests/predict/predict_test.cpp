@@ -173,6 +173,65 @@ TEST(Predict, AStopBySignalKeepsWhatIsDoneAndGoesOnWithoutTheBatch) {
   EXPECT_TRUE(slurp(folder / "p.csv") == slurp(folder / "whole.csv"));
 }
 
+TEST(Predict, WhatTheFirstPartWasMadeWithAndTheNextIsNotIsNamed) {
+  const PredictionState kept{.identity = {{"update", 3}, {"score", 0.001}}};
+  const Error error = expect_error(ExitCode::kUsage, [&] {
+    check_same_prediction("p.csv", kept, {{"update", 3}});
+  });
+  EXPECT_TRUE(holds(error.problem(), "was begun with score 0.001"));
+  check_same_prediction("p.csv", kept, {{"score", 0.001}, {"update", 3}});
+}
+
+// Images with a box each, and a detector that has seen them once.
+void train_detector(const TemporaryFolder& folder) {
+  for (int i = 0; i < 6; ++i) {
+    folder.write(cat("images/", i, ".png"), test::png_file(test::plain_image(32, 32, {200, 200, 200})));
+    folder.write(cat("labels/", i, ".txt"), "0 0.5 0.5 0.5 0.5\n");
+  }
+  folder.write("names", "thing\n");
+  Recipe r = test::small_recipe();
+  r.data.train = {"yolo",
+                  {{"images", (folder / "images").string()},
+                   {"names", (folder / "names").string()},
+                   {"size", std::vector<int64_t>{32, 32}}}};
+  r.data.validation = r.data.train;
+  r.model = {"yolo", {{"size", std::string("p")}}};
+  r.loss = {"yolo", {}};
+  r.batch.effective = 2;
+  r.stop.updates = 1;
+  r.execution.threads = 1;
+  Trainer::from_recipe(r, {.output = folder / "run"}).fit();
+}
+
+TEST(Predict, BoxesOfAnotherScoreDoNotGoIntoOneFile) {
+  const TemporaryFolder folder;
+  train_detector(folder);
+  PredictOptions options{
+      .run = {folder / "run"}, .output = folder / "b.jsonl", .batch = 2, .least_score = 0.001};
+  expect_error(ExitCode::kInterrupted, [&] {
+    predict(options, {.on_batch = [](int64_t, int64_t, int64_t) { request_interrupt(Interrupt::kStop); }});
+  });
+  clear_interrupt();
+  options.start = PredictionStart::kResume;
+  options.least_score.reset();
+  const Error error = expect_error(ExitCode::kUsage, [&] { predict(options); });
+  EXPECT_TRUE(holds(error.problem(), "was begun with score 0.001, and now it is 0.25"));
+  options.least_score = 0.001;
+  EXPECT_EQ(predict(options).samples, 6);
+}
+
+TEST(Predict, ATableThatIsPredictedIsNotReplacedByItsPredictions) {
+  const TemporaryFolder folder;
+  const std::string table = "a,b\n1,2\n";
+  folder.write("t.csv", table);
+  PredictOptions options = options_for(folder / "t.csv");
+  options.data = (folder / "t.csv").string();
+  options.start = PredictionStart::kOverwrite;
+  const Error error = expect_error(ExitCode::kUsage, [&] { predict(options); });
+  EXPECT_TRUE(holds(error.problem(), "is --data, too"));
+  EXPECT_EQ(slurp(folder / "t.csv"), table);
+}
+
 TEST(Predict, FilesThatWouldBecomeOtherSamplesAreRefused) {
   const TemporaryFolder folder, images;
   for (int i = 0; i < 8; ++i) {
