@@ -34,9 +34,9 @@ class Multiples(unittest.TestCase):
             self.assertTrue(plan.confirmed and plan.fill <= 0.9, str(plan))
 
     def test_none_that_fits_is_no_plan(self):
-        fits = searched(cut="full", budget="24MiB", max_trials=6).capacity
+        fits = searched(cut="full", budget="12MiB", max_trials=6).capacity
         with self.assertRaisesRegex(autotrain.DoesNotFit, f"not even {2 * fits} samples"):
-            searched(effective=8 * fits, multiple_of=2 * fits, budget="24MiB")
+            searched(effective=8 * fits, multiple_of=2 * fits, budget="12MiB")
 
     def test_more_than_there_may_be_is_named(self):
         for options in ({"effective": 10}, {"effective": 100, "most": 10}):
