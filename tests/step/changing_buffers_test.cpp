@@ -81,8 +81,8 @@ TEST(ChangingBuffers, ALargeBufferIsPutBackHoweverAnOperationWritesToIt) {
         b.index_put_({torch::tensor({5, 7})}, torch::tensor({1.f, 2.f}));
       },
       [](torch::Tensor& b) {  // as the interpreter of TorchScript does, with another's operand below
-        std::vector<c10::IValue> stack = {torch::ones({2}), b};
-        c10::Dispatcher::singleton().findSchemaOrThrow("aten::zero_", "").callBoxed(&stack);
+        std::vector<c10::IValue> stack = {torch::ones({2}), b, torch::full({}, 2.0f)};
+        c10::Dispatcher::singleton().findSchemaOrThrow("aten::mul_", "Tensor").callBoxed(&stack);
       },
       [](torch::Tensor& b) {  // writes its statistics without saying so
         at::batch_norm(torch::ones({2, kNumbers}), {}, {}, b, b, true, 0.5, 1e-5, false);
