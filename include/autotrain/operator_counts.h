@@ -46,7 +46,7 @@ struct ForwardCount {
 
 /// Counts what `forward` runs on this thread, whoever wrote the module, and takes the time of each. Products
 /// are found by the operators linear, matmul, mm, addmm, bmm, baddbmm, convolution,
-/// scaled_dot_product_attention and quantized linear, those of a backward pass by mm, bmm,
+/// scaled_dot_product_attention, mkldnn_rnn_layer and quantized linear, those of a backward pass by mm, bmm,
 /// convolution_backward and attention's; other kernels that multiply matrices count as kOther.
 /// @param module whose parameters are weights. Call `forward` with gradients enabled to have backward_flops.
 /// @param wait for the device after each operator; times are those of starting them otherwise. Null: a CPU.

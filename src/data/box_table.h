@@ -16,7 +16,7 @@ struct LabelledBox {
   double width = 0;
   double height = 0;
   bool crowd = false;  ///< objects that nobody told apart
-  double area = 0;     ///< in pixels of the image's file; 0: that of the box
+  double area = 0;     ///< in pixels of the image as annotated; 0: that of the box
 
   bool operator==(const LabelledBox&) const = default;
 };

@@ -11,7 +11,7 @@ namespace autotrain {
 /// Columns of a target: class, centre x, y, width, height as parts of the image; class −1 fills up.
 inline constexpr int64_t kBoxColumns = 5;
 
-/// Columns where a data set says more: whether it is a crowd, its area in pixels of the image's file, and how
+/// Columns where a data set says more: whether it is a crowd, its area in pixels as annotated, and how
 /// many of those a pixel of the sample is.
 inline constexpr int64_t kLongBoxColumns = 8;
 
