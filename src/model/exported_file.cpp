@@ -132,6 +132,8 @@ void read_graphs(const Json& document, ExportedFile& file) {
 
 InputInfo read_tensor(const Json& json, const std::string& name) {
   InputInfo info{.name = name, .type = graph::dtype_named(json.at("dtype"))};
+  if (c10::isComplexType(info.type))  // no data set has such samples
+    throw Fault{cat(name, " is the type ", c10::toString(info.type), ", which no data set has")};
   read_exactly(json.at("shape"), info.shape);
   return info;
 }
