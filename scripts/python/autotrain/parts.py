@@ -35,6 +35,10 @@ def arrays(value):
         yield from arrays(part)
 
 
+def has_arrays(value):
+    return any(True for _ in arrays(value))
+
+
 def is_whole_of_parts(value):
     return isinstance(value, (Mapping, list, tuple)) or (dataclasses.is_dataclass(value) and not isinstance(value, type))
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 
 from .errors import StepError
-from .parts import arrays, is_array, is_whole_of_parts, named_parts, parts_of, shape_of, with_parts
+from .parts import arrays, has_arrays, is_array, is_whole_of_parts, named_parts, parts_of, shape_of, with_parts
 
 LAID_OUT = ("a sparse or nested tensor cannot be cut", "give it dense, or padded with its lengths, and convert it in the step")
 
@@ -31,7 +31,7 @@ def lists_of_samples(batch):
         return None
     lengths = {shape_of(array)[0] for part in lists for array in part if is_array(array) and shape_of(array)}
     of_mappings = any(isinstance(entry, Mapping) for part in lists for entry in part)
-    of_others = any(not any(True for _ in arrays(part)) for part in lists)
+    of_others = not all(map(has_arrays, lists))
     return len(lists[0]) if of_mappings or of_others or len(lengths) > 1 else None
 
 
@@ -71,7 +71,7 @@ def is_samples(value, samples):
     """A list with an entry a sample, rather than a list of parts, each of which has all samples where it has an array at all."""
     if not isinstance(value, (list, tuple)) or len(value) != samples:
         return False
-    with_arrays = [part for part in value if any(True for _ in arrays(part))]
+    with_arrays = [part for part in value if has_arrays(part)]
     return of_one_kind(value) or not with_arrays or not all(has_samples(part, samples) for part in with_arrays)
 
 

@@ -103,17 +103,18 @@ class Run:
             file = Path(folder) / "weights.safetensors"
             program.call("export", "--run", self.path, "--output", file)
             weights = load_file(file)
-        own = eager(module).state_dict()
+        plain = eager(module)
+        own = plain.state_dict()
         strange = sorted(set(weights) - set(own))
         given = {own[name].data_ptr() for name in weights if name in own}
         missing = sorted(name for name in set(own) - set(weights) if own[name].data_ptr() not in given)
         if strange or missing:
             raise Error(str(self.path), f"its weights are not this module's: it has {', '.join(strange[:3]) or 'nothing more'}, "
                         f"and lacks {', '.join(missing[:3]) or 'nothing'}", "give the module that was trained")
-        if differing(weights, own):
-            raise Error(str(self.path), f"its weights are not this module's: it has {', '.join(differing(weights, own)[:3])}",
+        if others := differing(weights, own):
+            raise Error(str(self.path), f"its weights are not this module's: it has {', '.join(others[:3])}",
                         "give the module that was trained")
-        eager(module).load_state_dict(weights, strict=False)
+        plain.load_state_dict(weights, strict=False)
         return module
 
     def __repr__(self):

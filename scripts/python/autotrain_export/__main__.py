@@ -73,14 +73,12 @@ def _named(source):
     sys.path.insert(0, "")
     try:
         with _running(source, "it was imported"):
-            module = importlib.import_module(name)
-        return getattr(module, attribute)
-    except (ExportError, AttributeError) as error:
-        cause = error.__cause__ or error
-        if not isinstance(cause, (ImportError, AttributeError)):
+            return getattr(importlib.import_module(name), attribute)
+    except ExportError as error:
+        if not isinstance(error.__cause__, (ImportError, AttributeError)):
             raise
         hint = "; name the module without .py" if name.endswith(".py") else ""
-        raise ExportError(f"{source}: {cause}{hint} (looked in {os.getcwd()} and Python's own folders)") from error
+        raise ExportError(f"{source}: {error.__cause__}{hint} (looked in {os.getcwd()} and Python's own folders)") from error
 
 
 def _load(source):

@@ -375,7 +375,7 @@ def _check(graphs, subject, examples, trial, precision, folder, proportional):
             return [output], gradients
 
         exact = _Exact(eager, precision)
-        buffers = copies(traced.buffers) if step == 0 else {}
+        buffers = copies(traced.buffers) if step == 0 and proportional else {}
         output, gradients = run(precision)
         cotangent = cotangent_of(output[0])
         ours, mine = traced.train(step, batch, cotangent, gradients, folder)
