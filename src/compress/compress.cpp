@@ -124,7 +124,7 @@ class Compressing {
   CompressedModel measured(const CompressionMethod& method) {
     CompressedModel model = written(method);
     const fs::path file = request_.folder / method.file_name();
-    const ForwardCount counts = count_sample(*open_compressed(run_, file, method));
+    const ForwardCount counts = count_weights_of(*open_compressed(run_, file, method)).counts;
     model.figures = figures_of([&](const auto& proceed, const EvaluationChange& change) {
       return evaluate_compressed(run_, file, method, proceed, change);
     });
@@ -203,13 +203,6 @@ class Compressing {
     subject.load(1);
     WeightCount counts = count_weights(
         subject.module(), [&] { subject.call(); }, [&] { subject.device().synchronize(); });
-    subject.drop();
-    return counts;
-  }
-
-  static ForwardCount count_sample(InferenceSubject& subject) {
-    subject.load(1);
-    ForwardCount counts = subject.count();
     subject.drop();
     return counts;
   }

@@ -276,14 +276,13 @@ void doubt_column(const std::string& path, const ColumnEncoding& column, DataLoo
 }
 
 void doubt_target(const std::string& path, const TableEncoding& encoding, DataLook& look) {
-  const ColumnSurvey& survey = encoding.target_survey;
-  const auto stand_in = survey.words.count == 0 ? survey.ends.stand_in(encoding.has_classes()) : std::nullopt;
+  const ColumnSurvey& s = encoding.target_survey;
+  const auto stand_in = s.words.count == 0 ? s.ends.stand_in(encoding.has_classes()) : std::nullopt;
   if (stand_in) {
     look.doubt("targets that may stand for what is missing", "remove the rows if they do",
                cat(path, ": ", quote(encoding.target), ": ", shortest(*stand_in), ", far from all others"));
   }
   if (!encoding.has_classes()) {
-    const ColumnSurvey& s = encoding.target_survey;
     if (s.rows > 1 && s.numbers > 0 && s.least == s.most)
       look.doubt("targets that are all the same", "name another target",
                  cat(path, ": ", quote(encoding.target), ": ", brief(s.least)));
