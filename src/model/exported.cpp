@@ -21,24 +21,32 @@
 namespace autotrain {
 namespace {
 
-// Runs the backward half of a pass when autograd comes to its output.
+// Runs a part of the backward half of a pass, as far as some gradients need it. A part's last edge leads to
+// the next part, but for the last one's. Autograd adds what a part hands on to what is accumulated before it
+// comes to the next, so that not all gradients of a pass are there at once.
 struct PassBackward final : torch::autograd::Node {
-  PassBackward(std::unique_ptr<graph::Pass> pass, torch::autograd::edge_list edges)
-      : Node(std::move(edges)), pass_(std::move(pass)) {}
+  // @param gradients how many the part hands on.
+  PassBackward(std::shared_ptr<graph::Pass> pass, size_t gradients, bool is_first,
+               torch::autograd::edge_list edges)
+      : Node(std::move(edges)), pass_(std::move(pass)), gradients_(gradients), is_first_(is_first) {}
 
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& cotangents) override {
     TORCH_CHECK(pass_ != nullptr, "what an exported model returns is differentiated once");
-    const std::unique_ptr<graph::Pass> pass = std::move(pass_);
-    torch::Tensor cotangent = std::move(gradients.at(0));
-    if (!cotangent.defined()) return torch::autograd::variable_list(num_outputs());
-    cotangent = cotangent.contiguous();
-    return pass->backward(std::move(cotangent));
+    const std::shared_ptr<graph::Pass> pass = std::move(pass_);
+    torch::autograd::variable_list handed_on(num_outputs());
+    if (is_first_ && cotangents.at(0).defined()) pass->begin_backward(cotangents[0].contiguous());
+    cotangents.clear();
+    if (!pass->goes_back()) return handed_on;
+    for (size_t i = 0; i < gradients_; ++i) handed_on[i] = pass->next_gradient();
+    return handed_on;
   }
 
   void release_variables() override { pass_.reset(); }
 
  private:
-  std::unique_ptr<graph::Pass> pass_;
+  std::shared_ptr<graph::Pass> pass_;
+  size_t gradients_;
+  bool is_first_;
 };
 
 std::string name_of_graphs(Precision precision) {
@@ -192,10 +200,10 @@ class Exported final : public Network {
 
   Output run(const std::shared_ptr<const graph::Graph>& graph, const std::vector<torch::Tensor>& given) {
     const std::vector<torch::Tensor> weights = weights_in_use();
-    auto pass = std::make_unique<graph::Pass>(graph, with_constants_and(given, weights));
+    auto pass = std::make_shared<graph::Pass>(graph, with_constants_and(given, weights));
     Output output{pass->forward(), pass->prediction_beside()};
     if (graph->given.training && torch::GradMode::is_enabled())
-      differentiate(output.value, std::move(pass), weights);
+      differentiate(output.value, graph->ready, std::move(pass), weights);
     return output;
   }
 
@@ -371,14 +379,30 @@ class Exported final : public Network {
     return tensors;
   }
 
-  void differentiate(torch::Tensor& output, std::unique_ptr<graph::Pass> pass,
-                     const std::vector<torch::Tensor>& weights) const {
-    torch::autograd::variable_list learning;
-    for (const size_t place : learning_) learning.push_back(weights[place]);
-    const std::shared_ptr<PassBackward> node(
-        new PassBackward(std::move(pass), torch::autograd::collect_next_edges(learning)),
-        torch::autograd::deleteNode);
-    torch::autograd::set_history(output, node);
+  // From the last part to the first: each is made with the edge to the next one.
+  void differentiate(torch::Tensor& output, const std::vector<graph::ReadyGradient>& ready,
+                     std::shared_ptr<graph::Pass> pass, const std::vector<torch::Tensor>& weights) const {
+    constexpr size_t kWorthAPart = 1 << 20;  // bytes of gradients
+    std::shared_ptr<PassBackward> next;
+    size_t end = ready.size();
+    do {
+      size_t begin = end, bytes = 0;
+      while (begin > 0) {
+        bytes += weights[learning_[ready[begin - 1].number]].nbytes();
+        if (begin < end && bytes > kWorthAPart) break;
+        --begin;
+      }
+      torch::autograd::variable_list handed_on;
+      for (size_t i = begin; i < end; ++i) handed_on.push_back(weights[learning_[ready[i].number]]);
+      torch::autograd::edge_list edges = torch::autograd::collect_next_edges(handed_on);
+      if (next) edges.emplace_back(next, 0);
+      const bool is_first = begin == 0;
+      next = std::shared_ptr<PassBackward>(new PassBackward(pass, end - begin, is_first, std::move(edges)),
+                                           torch::autograd::deleteNode);
+      if (!is_first) next->add_input_metadata(output);  // the device on which autograd is to run it
+      end = begin;
+    } while (end > 0);
+    torch::autograd::set_history(output, next);
   }
 
   std::string path_;

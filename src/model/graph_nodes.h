@@ -114,6 +114,12 @@ struct Node {
   std::vector<size_t> restores = {};    ///< of these, those that it is the first to use
 };
 
+/// When the backward half has a gradient.
+struct ReadyGradient {
+  size_t number = 0;  ///< among those of the parameters that learn
+  size_t end = 0;     ///< no node from this one on touches its memory
+};
+
 /// Operators of LibTorch in the order in which eager PyTorch ran them for one module, forward and, for
 /// training, backward, at a batch of any size. scripts/python/autotrain_export writes them.
 struct Graph {
@@ -127,6 +133,7 @@ struct Graph {
   bool keeps_output = false;         ///< whether the backward pass needs it
   std::optional<size_t> prediction_beside = {};       ///< beside a loss
   std::vector<std::optional<size_t>> gradients = {};  ///< of the parameters that learn, in their order
+  std::vector<ReadyGradient> ready = {};  ///< all of them, in the order in which the backward half has them
 };
 
 /// A number as the tensor that PyTorch takes it for: one that decides no type.

@@ -206,14 +206,32 @@ torch::Tensor Pass::prediction_beside() const {
   return graph_->prediction_beside ? values_[*graph_->prediction_beside].toTensor() : torch::Tensor();
 }
 
-std::vector<torch::Tensor> Pass::backward(torch::Tensor cotangent) {
+void Pass::begin_backward(torch::Tensor cotangent) {
   check_invariant(graph_->given.training, "only a graph for training has gradients");
   values_[graph_->given.count_in_forward()] = std::move(cotangent);
-  run(graph_->backward_begin, graph_->nodes.size());
-  std::vector<torch::Tensor> gradients;
-  for (const auto& gradient : graph_->gradients)
-    gradients.push_back(gradient ? values_[*gradient].toTensor() : torch::Tensor());
-  values_.clear();
+  next_node_ = graph_->backward_begin;
+}
+
+torch::Tensor Pass::next_gradient() {
+  const std::vector<ReadyGradient>& ready = graph_->ready;
+  check_invariant(next_gradient_ < ready.size(), "each gradient is taken once");
+  const ReadyGradient& next = ready[next_gradient_++];
+  const bool is_last = next_gradient_ == ready.size();
+  const size_t end = is_last ? graph_->nodes.size() : next.end;
+  run(*next_node_, end);
+  next_node_ = end;
+  const std::optional<size_t> value = graph_->gradients[next.number];
+  const torch::Tensor gradient = value ? values_[*value].toTensor() : torch::Tensor();
+  const bool again = !is_last && value && graph_->gradients[ready[next_gradient_].number] == value;
+  if (value && !again) values_[*value] = IValue();
+  if (is_last) values_.clear();
+  return gradient;
+}
+
+std::vector<torch::Tensor> Pass::backward(torch::Tensor cotangent) {
+  begin_backward(std::move(cotangent));
+  std::vector<torch::Tensor> gradients(graph_->gradients.size());
+  for (const ReadyGradient& ready : graph_->ready) gradients[ready.number] = next_gradient();
   return gradients;
 }
 

@@ -41,8 +41,18 @@ class Pass {
   /// What is predicted beside a loss; undefined where nothing is. Precondition: `forward` was called.
   torch::Tensor prediction_beside() const;
 
-  /// The gradients of the parameters that learn; undefined ones where there are none. Once, after `forward`.
+  /// Whether the backward half has begun.
+  bool goes_back() const { return next_node_.has_value(); }
+
+  /// Begins the backward half. Once, after `forward`.
   /// @param cotangent the gradient of the output: of its shape.
+  void begin_backward(torch::Tensor cotangent);
+
+  /// Runs the backward half until the next of the graph's `ready` gradients is, after the last one to its
+  /// end, and lets go of that gradient; undefined where the parameter has none. Once for each of them.
+  torch::Tensor next_gradient();
+
+  /// All gradients of the parameters that learn, in their order, by the two above.
   std::vector<torch::Tensor> backward(torch::Tensor cotangent);
 
  private:
@@ -58,6 +68,8 @@ class Pass {
   std::vector<c10::IValue> values_;
   std::optional<KeptValues> kept_ = KeptValues();  // none: values are kept as they were made
   GraphCosts* costs_ = nullptr;
+  std::optional<size_t> next_node_ = {};  // none: the backward half has not begun
+  size_t next_gradient_ = 0;
 };
 
 }  // namespace autotrain::graph

@@ -1,6 +1,8 @@
 #include "model/graph_uses.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "model/graph_kept.h"
@@ -45,6 +47,27 @@ Graph without_unneeded(Graph graph) {
   return graph;
 }
 
+// Gradients that share memory with something are ready when nothing touches that any more.
+void find_ready_gradients(Graph& graph) {
+  std::map<size_t, size_t> end;  // by memory
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    for_each_value(graph.nodes[i], [&](size_t value) { end[graph.memory[value]] = i + 1; });
+    for (const auto& result : graph.nodes[i].results) {
+      if (result) end[graph.memory[*result]] = i + 1;
+    }
+  }
+  graph.ready.clear();
+  for (size_t number = 0; number < graph.gradients.size(); ++number) {
+    const auto& value = graph.gradients[number];
+    const auto found = value ? end.find(graph.memory[*value]) : end.end();
+    graph.ready.push_back({number, std::max(graph.backward_begin, found == end.end() ? 0 : found->second)});
+  }
+  // Equal values lie side by side.
+  std::ranges::sort(graph.ready, {}, [&](const ReadyGradient& each) {
+    return std::tuple(each.end, graph.gradients[each.number], each.number);
+  });
+}
+
 }  // namespace
 
 void find_last_uses(Graph& graph) {
@@ -66,6 +89,7 @@ void find_last_uses(Graph& graph) {
       if (result) use(*result);
     }
   }
+  find_ready_gradients(graph);
   find_kept_values(graph);
 }
 

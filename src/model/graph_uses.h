@@ -6,8 +6,8 @@
 
 namespace autotrain::graph {
 
-/// Notes at each node the values that no later one uses, whether the backward pass needs the output, and what
-/// may be kept for it in a smaller form.
+/// Notes at each node the values that no later one uses, whether the backward pass needs the output, when
+/// gradients are ready, and what may be kept for the backward pass in a smaller form.
 void find_last_uses(Graph& graph);
 
 /// The graph without what only serves gradients that nobody wants: their values are not computed, and what

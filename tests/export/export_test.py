@@ -141,6 +141,7 @@ def logits(output):
 class Training(Exported):
     CASES = {
         "mlp": (models.mlp, IMAGES, "images", plain, {}),
+        "wide": (models.wide, IMAGES, "images", plain, {}),
         "convolutional": (models.convolutional, IMAGES, "images", plain, {}),
         "residual": (models.Residual, IMAGES, "images", plain, {}),
         "segmenter": (models.Segmenter, IMAGES, "images", plain, {}),

@@ -187,6 +187,23 @@ class Refusals(SeveralInputs):
         self.fails(self.text_recipe("scripted", model={"output": "logit"}), 78, "with the parts hidden, logits", 'did you mean "logits"?')
         self.fails(self.text_recipe("scripted", model={"output": None}), 78, "returns GenericDict with the parts hidden, logits, not a tensor")
 
+    def test_examples_are_texts_or_batches(self):
+        net = made(models.Padded)
+        tokens, padding = (tensor[:4] for tensor in self.texts[:2])
+        tokens[0, 0] = 23  # the largest: whole numbers are drawn below one more
+        ways = {"texts": [TOKENS, PADDING], "tensors": (tokens, padding), "arrays": [tokens.numpy(), padding.numpy()],
+                "names": {"padding": padding, "tokens": TOKENS}}
+        files = {way: self.folder / f"{way}.autotrain" for way in ways}
+        for way, examples in ways.items():
+            export(net, examples, files[way], precisions=["fp32"])
+        for way in ("tensors", "arrays"):
+            self.assertEqual(files[way].read_bytes(), files["texts"].read_bytes(), way)
+        for wrong, what in (((tokens, padding.float().double()), r"a tensor float64\[4, 16\]: inputs are float32, int64, bool"),
+                            ((tokens - 30, padding), "has numbers below 0"), ((tokens[:1], padding[:1]), "give at least 2"),
+                            ((tokens, None), "and got none"), (4, "and got one of type int")):
+            with self.assertRaisesRegex(ExportError, what):
+                export(net, wrong, self.folder / "wrong.autotrain")
+
     def test_arrays_that_do_not_fit_are_named(self):
         self.write_model("exported", models.Padded)
         for change, message in ((["tokens=a.npy", "tokens=b.npy"], 'names "tokens" twice'), (["tokens"], "name=file")):

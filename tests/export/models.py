@@ -12,6 +12,28 @@ def mlp():
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * 12 * 12, 32), nn.ReLU(), nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 5))
 
 
+def wide():
+    """Weights of more than a mebibyte, whose gradients are handed on one by one: one that stays, one that is used twice, and two biases
+    whose gradient is the same one."""
+
+    class Wide(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.frozen, self.twice, self.last = nn.Linear(3 * 12 * 12, 600), nn.Linear(600, 600), nn.Linear(600, 600), nn.Linear(600, 600)
+            self.head, self.shift = nn.Linear(600, 5), nn.Parameter(torch.randn(5))
+            self.frozen.weight.requires_grad_(False)
+
+        def forward(self, images):
+            middle = torch.tanh(self.frozen(torch.tanh(self.first(images.flatten(1)))))
+            return self.head(torch.tanh(self.last(self.twice(torch.tanh(self.twice(middle)))))) + self.shift
+
+    return Wide()
+
+
+def several_wide():
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 12 * 12, 600), *(nn.Linear(600, 600) for _ in range(4)), nn.Linear(600, 5))
+
+
 def convolutional():
     """Batch normalisation, writing in place, and a pool over whole images."""
     return nn.Sequential(

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What execution.recompute does with exported modules: the same bits, larger micro-batches, and both side by side.
+"""What memory exported modules take; and what execution.recompute does with them: the same bits, larger micro-batches, and both side by
+side.
 
     recompute_test.py path/to/autotrain path/to/project
 """
@@ -8,6 +9,17 @@ import sys
 import unittest
 
 from export_test import IMAGES, TOKENS, Exported, models
+
+
+class Gradients(Exported):
+    def test_they_are_added_as_they_come_and_not_held_twice(self):
+        weights = sum(parameter.nbytes for parameter in self.exported(models.several_wide, IMAGES, precisions=["fp32"]).parameters())
+        recipe = self.recipe("images", optimizer={"momentum": 0}, execution={"micro_batch": 4})
+        out = self.autotrain("plan", "--config", recipe, "--json", "--fresh-plan")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        most = max(probe["allocated_bytes"] for probe in json.loads(out.stdout)["search"]["probes"])
+        self.assertGreater(most, 1.5 * weights, "the weights and what is accumulated")
+        self.assertLess(most, 2.4 * weights)
 
 
 class Recompute(Exported):

@@ -76,6 +76,73 @@ TEST(Graph, APassGivesWhatAutogradGives) {
   }
 }
 
+// Two layers: the second one's gradients are there before the first one's are computed.
+TEST(Graph, AGradientIsHandedOnBeforeTheNextIsComputed) {
+  const Given given{.parameters = 3, .training = true};  // V [3, 2], W [4, 3], b [2]; x [n, 4], the gradient
+  const Json none = {{"default", true}};
+  const Json json = {{"nodes",
+                      {
+                          node("aten::mm", "", {value(3), value(1)}, {5}),
+                          node("aten::mm", "", {value(5), value(0)}, {6}),
+                          node("aten::add", "Tensor", {value(6), value(2), none}, {7}),
+                          node("aten::t", "", {value(5)}, {8}),
+                          node("aten::mm", "", {value(8), value(4)}, {9}),
+                          node("aten::sum", "dim_IntList", {value(4), Json::array({0}), false}, {10}),
+                          node("aten::t", "", {value(0)}, {11}),
+                          node("aten::mm", "", {value(4), value(11)}, {12}),
+                          node("aten::t", "", {value(3)}, {13}),
+                          node("aten::mm", "", {value(13), value(12)}, {14}),
+                      }},
+                     {"prediction", 7},
+                     {"gradients", {9, 14, 10}}};
+  const auto graph = shared(graph::read_graph(json, given, 3));
+  ASSERT_EQ(graph->ready.size(), 3U);
+  EXPECT_EQ(graph->ready[0].number, 0U);
+  EXPECT_EQ(graph->ready[1].number, 2U);
+  EXPECT_EQ(graph->ready[2].number, 1U);
+
+  const int64_t n = 1 << 16;
+  const torch::Tensor v = torch::randn({3, 2}), w = torch::randn({4, 3}), b = torch::randn({2}),
+                      x = torch::randn({n, 4}), cotangent = torch::randn({n, 2});
+  graph::Pass all(graph, {v, w, b, x});
+  all.forward();
+  const std::vector<torch::Tensor> expected = all.backward(cotangent);
+  CpuMeter meter;
+  graph::Pass pass(graph, {v, w, b, x});
+  pass.forward();
+  pass.begin_backward(cotangent);
+  const int64_t kept = meter.allocated_bytes();
+  for (const graph::ReadyGradient& ready : graph->ready) {
+    const torch::Tensor gradient = pass.next_gradient();
+    EXPECT_TRUE(gradient.equal(expected[ready.number])) << ready.number;
+    EXPECT_EQ(gradient.use_count(), 1U) << "the pass holds it no more";
+    const bool is_first = ready.number == 0;
+    EXPECT_TRUE(!is_first || meter.allocated_bytes() < kept) << "[n, 3] of the first layer is not made";
+  }
+}
+
+// Their memory is written to after they were made.
+TEST(Graph, AGradientIsReadyWhenNothingTouchesItsMemory) {
+  const Given given{.parameters = 2, .training = true};  // a and b [3]; then x [3], and the gradient
+  const Json none = {{"default", true}};
+  const Json json = {{"nodes",
+                      {
+                          node("aten::add", "Tensor", {value(0), value(1), none}, {4}),
+                          node("aten::mul", "Tensor", {value(4), value(2)}, {5}),
+                          node("aten::mul", "Tensor", {value(3), value(2)}, {6}),
+                          node("aten::view", "", {value(6), Json::array({3})}, {7}),
+                          node("aten::mul_", "Tensor", {value(7), value(2)}, {8}),
+                      }},
+                     {"prediction", 5},
+                     {"gradients", {6, 6}}};
+  const auto graph = shared(graph::read_graph(json, given, 2));
+  EXPECT_EQ(graph->ready[0].end, 5U);
+  const torch::Tensor x = torch::randn({3}), ones = torch::ones({3});
+  graph::Pass pass(graph, {torch::randn({3}), torch::randn({3}), x});
+  pass.forward();
+  for (const torch::Tensor& gradient : pass.backward(ones)) EXPECT_TRUE(gradient.equal(x * x));
+}
+
 TEST(Graph, WithoutAGradientTheRestIsComputedToTheBitAndNothingIsKeptForIt) {
   const Tensors t(1024);
   const torch::Tensor cotangent = torch::randn({1024, 3});

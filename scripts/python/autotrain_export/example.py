@@ -1,8 +1,9 @@
 """What a batch looks like, as people type it: `float32[4,3,224,224]`, or `int64[4,128]<50257` for tokens below a bound; with the name
-of what the module's forward pass calls it, `mask=bool[4,128]`."""
+of what the module's forward pass calls it, `mask=bool[4,128]`. Or as they have it: a tensor."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -10,6 +11,18 @@ from .errors import ExportError
 
 DTYPES = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool}
 _FORM = re.compile(r"(?:([A-Za-z_]\w*)=)?(\w+)\[(\d+(?:\s*,\s*\d+)*)\](?:<(\d+))?")
+
+
+def _checked(words, shape):
+    if not shape or min(shape) < 1:
+        raise ExportError(f"{words}: every size is at least 1, and the first is that of the batch")
+    if shape[0] < 2:
+        raise ExportError(f"{words}: the first size is that of the batch; give at least 2, since a batch of one is a case of its own to the tracer")
+    return shape
+
+
+def _kind(given):
+    return "none" if given is None else f"one of type {type(given).__name__}"
 
 
 @dataclass(frozen=True)
@@ -24,16 +37,35 @@ class Example:
         match = _FORM.fullmatch(text.strip())
         if match is None or match[2] not in DTYPES:
             raise ExportError(f"{option} {text}: expected a type ({', '.join(DTYPES)}) and the shape of a batch, as in float32[4,3,224,224]")
-        shape = tuple(int(size) for size in match[3].split(","))
-        if min(shape) < 1:
-            raise ExportError(f"{option} {text}: every size is at least 1")
-        if shape[0] < 2:
-            raise ExportError(f"{option} {text}: the first size is that of the batch; give at least 2, since a batch of one is a case of its own to the tracer")
+        shape = _checked(f"{option} {text}", tuple(int(size) for size in match[3].split(",")))
         if match[2] == "int64" and match[4] is None:
             raise ExportError(f"{option} {text}: say below what number the values are, as in int64[4,128]<50257")
         if match[2] != "int64" and match[4] is not None:
             raise ExportError(f"{option} {text}: only whole numbers are given a bound")
         return Example(DTYPES[match[2]], shape, int(match[4] or 2), match[1])
+
+    @staticmethod
+    def of(given, option="--example"):
+        """Of an Example, its text, or a tensor or array, a batch: of whole numbers, the largest is the last below the bound."""
+        if isinstance(given, Example):
+            return given
+        if isinstance(given, str):
+            return Example.parse(given, option)
+        if not isinstance(given, torch.Tensor) and not hasattr(given, "__array__"):
+            raise ExportError(f"{option}: expected a text like float32[4,3,224,224], a tensor or an array, and got {_kind(given)}")
+        try:
+            tensor = torch.as_tensor(given)
+        except (TypeError, ValueError) as error:
+            raise ExportError(f"{option}: an array that makes no tensor: {error}") from None
+        words = f"{option}, a tensor {str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+        if tensor.dtype not in DTYPES.values():
+            raise ExportError(f"{words}: inputs are {', '.join(DTYPES)}; give it as one of these")
+        shape = _checked(words, tuple(tensor.shape))
+        if tensor.dtype != torch.int64:
+            return Example(tensor.dtype, shape)
+        if int(tensor.min()) < 0:
+            raise ExportError(f"{words}: has numbers below 0; whole numbers are drawn from 0 up to a bound")
+        return Example(tensor.dtype, shape, int(tensor.max()) + 1)
 
     def batch(self, samples, seed=0):
         """`samples` random samples: [samples, …]."""
@@ -59,10 +91,15 @@ class Examples:
 
     @staticmethod
     def parse(inputs, targets=None, device="cpu"):
-        """inputs   one example or several, as texts or Example; targets likewise, at most one."""
-        inputs = [inputs] if isinstance(inputs, (str, Example)) else inputs
-        made = tuple(Example.parse(each) if isinstance(each, str) else each for each in inputs)
-        targets = Example.parse(targets, "--targets") if isinstance(targets, str) else targets
+        """inputs   one example or a list of them, as Example.of takes them, or a dictionary with their names; targets likewise, at most
+        one."""
+        if isinstance(inputs, Mapping):
+            made = tuple(replace(Example.of(each), name=name) for name, each in inputs.items())
+        elif isinstance(inputs, Sequence) and not isinstance(inputs, str):
+            made = tuple(Example.of(each) for each in inputs)
+        else:
+            made = (Example.of(inputs),)
+        targets = None if targets is None else Example.of(targets, "--targets")
         examples = Examples(made, targets, device)
         if not made:
             raise ExportError("--example: give one for each input of the module")

@@ -27,12 +27,13 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     """Writes `module` with its weights to the file `output`, as `model: {name: exported, file: …}` of a recipe reads it.
 
     module       maps inputs, tensors [n, …], to predictions, [n, …]; it need not be in training mode
-    example      what a batch of inputs looks like: an Example, or its text; a list of them where the module takes several
+    example      what a batch of inputs looks like: an Example, its text, or a batch itself, a tensor; a list of them, or a dictionary
+                 with the names of arguments, where the module takes several
     precisions   those that it may be trained in; autocast's casts are part of the graphs
     output_part  which part of the module's output is the prediction, where that is a dictionary or a tuple
     loss         which part of it is the loss of the batch, one number, that the module computes itself: a key, a position, or True
                  where it returns the loss alone. Its samples' mean or sum
-    targets      what the targets look like that it computes its loss from: an Example, or its text; None where it needs none
+    targets      what the targets look like that it computes its loss from: as an example; None where it needs none
     device       where the file will compute, which must be at hand: operators are those that PyTorch runs there. A GPU is "cuda"
     say          is told what was checked, line by line
     long         whether the check takes batches as large as the example, more steps, and every precision at every size
