@@ -23,6 +23,13 @@ class Holds(unittest.TestCase):
         with self.assertRaises(torch.OutOfMemoryError):
             take(2 * mebibytes)
 
+    def test_devices_are_named_as_tensors_name_them(self):
+        with autotrain.hold("64MiB", device="cpu:0"):
+            self.assert_held_to(64)
+        if not torch.cuda.is_available():
+            with self.assertRaisesRegex(autotrain.Error, "finds no GPU"):
+                autotrain.hold("64MiB", device="cuda")
+
     def test_a_search_has_what_the_hold_leaves(self):
         model = mlp()
         step = step_of(model)

@@ -5,12 +5,13 @@
 """
 import collections
 import dataclasses
+import pickle
 import random
 import sys
 import types
 import unittest
 
-from given import mlp, numpy, step_of, torch
+from given import autotrain, mlp, numpy, step_of, torch
 
 from autotrain.errors import StepError
 from autotrain.pieces import pieces, samples_of, sizes
@@ -208,7 +209,47 @@ class Pieces(unittest.TestCase):
             self.assertEqual(sum(cut), samples)
             self.assertLessEqual(max(cut), micro)
             if samples >= minimum:
-                self.assertGreaterEqual(min(cut), minimum if micro > 2 else 1)
+                self.assertGreaterEqual(min(cut), minimum)
+
+    def test_what_leaves_a_single_sample_to_batch_normalisation_is_refused_before_the_first_piece(self):
+        with self.assertRaisesRegex(StepError, "7 samples in micro-batches of 2 leave one"):
+            next(pieces(torch.zeros(7, 3), 2, minimum=2))
+        self.assertEqual([len(piece) for piece, _ in pieces(torch.zeros(7, 3), 3, minimum=2)], [3, 2, 2])
+
+    def test_lists_of_images_are_cut_by_images_though_there_are_as_many_as_colours(self):
+        model = torch.nn.Linear(1, 1)
+
+        def step(batch, weight):
+            means = torch.stack([image.mean() for image in batch[0]])
+            (torch.nn.functional.mse_loss(model(means[:, None])[:, 0], batch[1]) * weight).backward()
+        make = lambda n: ([torch.randn(3, 5 + i, 7) for i in range(n)], torch.arange(float(n)))
+        plan = autotrain.find(step, make, model=model, effective=8, most=4, budget="64MiB")
+        images, targets = make(3)
+        self.assertEqual([len(piece[0]) for piece, _ in plan.pieces((images, targets))], [3])
+        plan.micro_batch = 1
+        cut = [(piece[0], piece[1].tolist()) for piece, _ in pickle.loads(pickle.dumps(plan)).pieces((images, targets))]
+        self.assertEqual([(len(one), one[0].shape, target) for one, target in cut],
+                         [(1, image.shape, [float(place)]) for place, image in enumerate(images)])
+
+    def test_two_inputs_of_two_samples_are_inputs(self):
+        model = torch.nn.Linear(4, 2)
+        step = lambda batch, weight: ((model(batch[0][0]) + model(batch[0][1]) - batch[1]).square().mean() * weight).backward()
+        make = lambda n: ([torch.randn(n, 4), torch.randn(n, 4)], torch.randn(n, 2))
+        plan = autotrain.find(step, make, model=model, effective=8, most=4, budget="64MiB")
+        plan.micro_batch = 1
+        self.assertEqual([[part.shape[0] for part in piece[0]] for piece, _ in plan.pieces(make(2))], [[1, 1], [1, 1]])
+
+    def test_sequences_of_any_lengths_are_a_batch(self):
+        model = torch.nn.Linear(8, 4)
+
+        def step(rows, weight):
+            (sum(model(row).square().mean() for row in rows) / len(rows) * weight).backward()
+        make = lambda n: [torch.randn(3 + i % 5, 8) for i in range(n)]
+        plan = autotrain.find(step, make, model=model, effective=8, budget="64MiB")
+        plan.micro_batch = 2
+        for rows in (make(5), [torch.randn(5, 8)] * 5):
+            self.assertEqual([len(piece) for piece, _ in plan.pieces(rows)], [2, 2, 1])
+        self.assertTrue(autotrain.split_check(step, make, model=model).exact)
 
     def test_what_has_no_samples(self):
         with self.assertRaisesRegex(StepError, "object has no tensor"):

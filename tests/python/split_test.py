@@ -29,7 +29,50 @@ def checked(model, weighted=True):
     return verdict, before, everything(model)
 
 
+class Complex(nn.Module):
+    """Its imaginary part mixes samples, if it is to."""
+
+    def __init__(self, mixes):
+        super().__init__()
+        self.weight, self.mixes = nn.Parameter(torch.randn(32, 4, dtype=torch.complex64)), mixes
+
+    def forward(self, inputs):
+        waves = inputs.to(torch.complex64) @ self.weight
+        return waves.real, waves.imag - (waves.imag.mean(0) if self.mixes else 0)
+
+
+class Configured(nn.Module):
+    """Says what its dropout is, and cannot be told."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.rate = nn.Linear(32, 10), 0.1
+
+    dropout = property(lambda self: self.rate)
+
+    def forward(self, images):
+        return self.linear(images)
+
+
 class Split(unittest.TestCase):
+    def test_imaginary_parts_count(self):
+        def checked(model):
+            def step(batch, weight):
+                real, imaginary = model(batch[0])
+                ((real.square().mean() + imaginary.pow(4).mean()) * weight).backward()
+            return autotrain.split_check(step, images_and_classes, model=model)
+        self.assertTrue(checked(Complex(mixes=False)).exact)
+        self.assertGreater(checked(Complex(mixes=True)).difference, 0.01)
+
+    def test_what_cannot_be_changed_or_hooked_is_left(self):
+        for model in (Configured(), torch.jit.script(mlp(width=32))):
+            self.assertTrue(checked(model)[0].exact)
+
+    def test_halves_that_batch_normalisation_cannot_take(self):
+        step = lambda batch, weight: None
+        with self.assertRaisesRegex(StepError, "has halves of one sample"):
+            autotrain.split_check(step, images_and_classes, model=mlp(width=32, normal=True), samples=2)
+
     def test_a_module_whose_samples_are_by_themselves(self):
         for weighted in (True, False):
             verdict, before, after = checked(mlp(width=32), weighted)
@@ -141,7 +184,7 @@ class Verdicts(unittest.TestCase):
             with self.assertRaisesRegex(StepError, said):
                 said_of(step, checked)
         self.assertEqual(len(optimizer.state), 0)
-        for said, options in (("have no halves", {"samples": 7}), ("samples: is 8.0", {"samples": 8.0}),
+        for said, options in (("has no halves", {"samples": 7}), ("samples: is None", {"samples": None}), ("samples: is 8.0", {"samples": 8.0}),
                               ("gave nothing", {"make_batch": lambda n: None})):
             with self.assertRaisesRegex(StepError, said):
                 said_of(plain(model), model, **options)

@@ -3,14 +3,17 @@
 
     state_test.py path/to/libautotrain_python.so path/to/project
 """
+import copy
 import random
 import sys
+import tempfile
 import unittest
 import warnings
 
 from given import assert_same, everything, numpy, torch
 
 import autotrain
+import torch.nn.utils.prune
 from torch import nn
 
 warnings.filterwarnings("ignore", message="Detected call of .lr_scheduler.step")
@@ -37,6 +40,11 @@ class Counting(nn.Module):
         self.calls = self.calls + 1
         self.mean.lerp_(inputs.detach().mean(), 0.1)
         return inputs
+
+
+def asked(model, optimizer):
+    return autotrain.find(step_of(model), lambda n: (torch.randn(n, 12), torch.randint(0, 3, (n,))), model=model, optimizer=optimizer,
+                          effective=16, most=8, budget="64MiB", max_trials=2)
 
 
 def any_module(draw):
@@ -122,6 +130,77 @@ class Others(unittest.TestCase):
         autotrain.find(step, lambda n: torch.randn(n, 4, generator=mine), model=model, optimizer=optimizer, scaler=scaler,
                        keep=[mine, old], effective=8, budget="64MiB")
         self.assertEqual(states, (scaler.state_dict(), mine.get_state().tolist(), str(old.bit_generator.state)))
+
+    def test_optimizers_within_optimizers_under_any_name(self):
+        class Lookahead(torch.optim.Optimizer):
+            def __init__(self, base, inside):
+                self.slow, self.updates = {}, 0
+                setattr(self, inside, [base] if inside == "several" else base)
+                self.base = (base,) if inside == "several" else base
+                super().__init__(base.param_groups, {})
+                self.param_groups = base.param_groups
+
+            @torch.no_grad()
+            def step(self):
+                (self.base[0] if isinstance(self.base, tuple) else self.base).step()
+                self.updates += 1
+                for parameter in self.param_groups[0]["params"] if self.updates % 3 == 0 else ():
+                    slow = self.slow.setdefault(parameter, parameter.clone())
+                    parameter.copy_(slow.lerp_(parameter, 0.5))
+
+        def trained(inside, search):
+            torch.manual_seed(0)
+            model = nn.Linear(12, 3)
+            optimizer = Lookahead(torch.optim.Adam(model.parameters(), 0.01), inside)
+            if search:
+                asked(model, optimizer)
+            for _ in range(4):
+                step_of(model)((torch.ones(8, 12), torch.arange(8) % 3))
+                optimizer.step()
+                optimizer.zero_grad()
+            return model.weight.detach()
+        for inside in ("base_optimizer", "several"):
+            random.seed(0), numpy.random.seed(0)
+            plain = trained(inside, search=False)
+            random.seed(0), numpy.random.seed(0)
+            self.assertTrue(torch.equal(plain, trained(inside, search=True)), inside)
+
+    def test_what_hooks_pruning_and_norms_keep_at_layers_of_pytorch(self):
+        model = nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 3))
+        nn.utils.prune.l1_unstructured(model[0], "weight", 0.5)
+        nn.utils.spectral_norm(model[2])
+        model[1].register_forward_hook(lambda part, _, output: setattr(part, "seen", output.detach()))
+        pruned = model[0].weight.detach().clone()
+        copy.deepcopy(model[2])
+        asked(model, torch.optim.SGD(model.parameters(), 1.0))
+        self.assertTrue(torch.equal(pruned, model[0].weight))
+        self.assertFalse(hasattr(model[1], "seen"))
+        copy.deepcopy(model[2])
+
+    def test_buffers_that_are_resized_and_files_that_are_only_read(self):
+        class Sees(nn.Module):
+            def __init__(self, table):
+                super().__init__()
+                self.normal, self.linear = nn.BatchNorm1d(12), nn.Linear(12, 3)
+                self.register_buffer("seen", torch.zeros(0, 12))
+                self.register_buffer("table", table)
+                self.register_buffer("least", torch.zeros(2))
+
+            def forward(self, inputs):
+                if len(self.seen) < len(inputs):
+                    self.seen.resize_(inputs.shape).copy_(inputs.detach())
+                    self.least.resize_(12).copy_(inputs.detach().amin(0))
+                return self.linear(self.normal(inputs) + self.table[0])
+        with tempfile.TemporaryDirectory() as folder:
+            numpy.save(f"{folder}/table.npy", numpy.ones((4, 12), numpy.float32))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = Sees(torch.from_numpy(numpy.load(f"{folder}/table.npy", mmap_mode="r")))
+            before = {name: value.clone() for name, value in model.state_dict().items()}
+            asked(model, torch.optim.SGD(model.parameters(), 0.1))
+            for name, value in model.state_dict().items():
+                self.assertTrue(torch.equal(value, before[name]), name)
+            self.assertEqual(model.seen.untyped_storage().nbytes(), 0)
 
     def test_training_goes_on_as_without_a_search(self):
         def trained(search):

@@ -33,6 +33,21 @@ def whole(name, value):
     return number
 
 
+def count_of(name, value):
+    """@return a whole number of 1 or more."""
+    if value is None:
+        raise StepError(name, "is None", f"give a whole number from 1 to {MOST}")
+    return whole(name, value)
+
+
+def check_halves(samples, modules):
+    """That there are two halves, each of which a module takes."""
+    least = 2 * smallest_batch(modules)
+    if samples % 2 or samples < least:
+        why = "has no halves" if samples % 2 else "has halves of one sample, of which batch normalisation has no statistics"
+        raise StepError("samples", f"is {samples}, which {why}", f"give an even number of {least} or more")
+
+
 def number(value):
     """@return it as a float; no number where it is none."""
     try:
@@ -92,7 +107,7 @@ def check_modes(where, modules):
             raise StepError("model", "is in evaluation mode, in which it keeps less than in training", "call model.train() first")
 
 
-def check_least(smallest, effective, most):
-    for name, value in (("effective", effective), ("most", most)):
+def check_least(smallest, **counts):
+    for name, value in counts.items():
         if value is not None and value < smallest:
             raise StepError(name, f"is {value}, and batch normalisation has no statistics of one sample", "give 2 or more")

@@ -10,6 +10,12 @@ from .parts import clone_of
 from .trial import Step
 
 
+def in_numbers(tensor):
+    """All its numbers, those of a complex one one by one: [numbers] of float64."""
+    tensor = tensor.detach().resolve_conj()
+    return (torch.view_as_real(tensor) if tensor.is_complex() else tensor).flatten().double()
+
+
 class Gradients:
     """@param where: the function that is called; what it finds wrong with the step is what find would. The caller has a snapshot."""
 
@@ -36,7 +42,7 @@ class Gradients:
         parameters = self.step.parameters
         if all(p.grad is None for p in parameters):
             raise StepError("step", "made no gradient of any parameter of the model", "call loss.backward() in it")
-        found = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad.to_dense()).detach().flatten() for p in parameters]).double()
+        found = torch.cat([in_numbers(torch.zeros_like(p) if p.grad is None else p.grad.to_dense()) for p in parameters])
         if not found.isfinite().all():
             raise StepError("step", "made gradients that are not finite", "look at the loss; at a lower precision, scale it")
         return found

@@ -12,7 +12,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from . import library
 from .errors import StepError
-from .tensors import replicas_of
+from .tensors import layers_of, replicas_of
 
 REPEATS = 4      # small updates that must leave the same behind
 NO_LEAK = 1024   # bytes of each: a loss that is kept as a number's tensor
@@ -54,7 +54,7 @@ class Habits:
         if self.only_passes:
             raise StepError("step", f"makes updates with a {type(optimizer).__name__}", ONE_PASS)
         check_closure("step", optimizer)
-        if not any(optimizer is known or optimizer is getattr(known, "optimizer", None) for known in self.step.optimizers):
+        if not any(optimizer is layer for known in self.step.optimizers for layer in layers_of(known)):
             raise StepError("step", f"makes updates with a {type(optimizer).__name__} that was not given",
                             "pass it as optimizer=, or all of them as a list")
 

@@ -135,15 +135,24 @@ def prepare(device, budget):
                     "search on the CPU or on a CUDA device")
 
 
+def with_its_number(device):
+    """As tensors name their device: the CPU has none, a GPU has."""
+    if device.type == "cpu":
+        return torch.device("cpu")
+    if device.type != "cuda" or device.index is not None:
+        return device
+    if not torch.cuda.is_available():
+        raise Error("device", "is cuda, and PyTorch finds no GPU that it can use", "hold the CPU's memory, or look why torch.cuda.is_available() is False")
+    return torch.device("cuda", torch.cuda.current_device())
+
+
 def hold(budget, *, device="cpu", model=None, optimizer=None):
     """Holds this process to a budget ("512MiB", "80%", "auto") from now on, as a search does in its trials.
 
     @param model, optimizer: what is there of them already counts too.
     @return what measures it; to be released, or a context."""
     budget = text_of_budget(budget)
-    device = torch.device(device)
-    if device.type == "cuda" and device.index is None:
-        device = torch.device("cuda", torch.cuda.current_device())
+    device = with_its_number(torch.device(device))
     prepare(device, budget)
     importlib.import_module("torch._dynamo")  # which an optimizer's first update loads: code, in nobody's budget
     return Held(budget, device, carried_bytes(device, as_list(model), as_list(optimizer)))

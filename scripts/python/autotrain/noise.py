@@ -6,7 +6,7 @@ from collections import namedtuple
 import torch
 
 from . import library
-from .checks import whole
+from .checks import check_least, count_of, smallest_batch
 from .errors import StepError
 from .gradients import Gradients
 from .state import Snapshot
@@ -34,9 +34,11 @@ def noise_scale(step, make_batch, *, model, samples, updates=64, pieces=4, keep=
     @param step: forward and backward of the mean loss of a micro-batch, as for find. @param samples: of each of them.
     @param updates, pieces: how many updates are looked at, of how many micro-batches each; no weight is changed.
     @return NoiseScale(samples, low, high), the latter the 95 % interval; None where it cannot be told. All is as it was."""
+    updates, pieces = count_of("updates", updates), count_of("pieces", pieces)
     if pieces < 2 or updates < 32:
         raise StepError("noise_scale", f"{updates} updates of {pieces} pieces tell nothing", "give 32 updates or more, of 2 pieces or more")
-    samples, modules = whole("samples", samples), modules_of(model)
+    samples, modules = count_of("samples", samples), modules_of(model)
+    check_least(smallest_batch(modules), samples=samples)
     snapshot = Snapshot(modules, [], keep)
     try:
         gradients = Gradients("noise_scale", step, make_batch, modules, samples)

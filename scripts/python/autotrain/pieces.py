@@ -23,6 +23,31 @@ def of_one_kind(value):
     return len(lengths) > 1 or () in lengths
 
 
+def is_list(value):
+    return isinstance(value, (list, tuple)) and not is_array(value)
+
+
+class Lists:
+    """Which lists of a batch have an entry a sample, as batches of several sizes show."""
+
+    def __init__(self):
+        self.lengths = {}  # by name, "" for the batch itself: {samples: entries}
+
+    def note(self, batch, samples):
+        for name, part in [("", batch), *named_parts(batch)]:
+            if is_list(part):
+                self.lengths.setdefault(name, {})[samples] = len(part)
+
+    def known(self):
+        """By name, whether it is so. Lists of which one size was seen alone are left out."""
+        return {name: all(samples == entries for samples, entries in lengths.items()) for name, lengths in self.lengths.items() if len(lengths) > 1}
+
+
+def is_list_of(batch, samples):
+    """A list of arrays that may have an entry a sample, whatever their first lengths are."""
+    return isinstance(batch, list) and len(batch) == samples and all(map(is_array, batch))
+
+
 def lists_of_samples(batch):
     """How many samples a batch has whose parts are lists with an entry a sample, as detectors take them: images of
     several sizes, and dictionaries of boxes; or texts. None where it is no such batch."""
@@ -35,9 +60,14 @@ def lists_of_samples(batch):
     return len(lists[0]) if of_mappings or of_others or len(lengths) > 1 else None
 
 
-def counted(batch):
-    """How many samples a batch has, and what says so: the first length of its first array, what a list has beside an array that is
-    as long, or what a list of anything else has. None where it cannot be told."""
+def counted(batch, known={}):
+    """How many samples a batch has, and what says so: a list that is known to have an entry for each, the first length of its first array,
+    what a list has beside an array that is as long, or what a list of anything else has. None where it cannot be told.
+
+    @param known: of its lists, see Lists."""
+    for name, part in [("", batch), *named_parts(batch)]:
+        if known.get(name) and is_list(part):
+            return len(part), name or "the list"
     listed = lists_of_samples(batch)
     if listed is not None:
         return listed, "its lists"
@@ -53,8 +83,8 @@ def counted(batch):
     return (len(batch), "the list") if isinstance(batch, (list, tuple)) and batch else (None, None)
 
 
-def samples_of(batch):
-    return counted(batch)[0]
+def samples_of(batch, known={}):
+    return counted(batch, known)[0]
 
 
 def axis_of(batch, samples):
@@ -87,25 +117,29 @@ def is_shared(value):
     return value is None or callable(value) or isinstance(value, (bool, int, float, complex, str, bytes, torch.dtype, torch.device))
 
 
-def cut(batch, first, last, samples):
-    """The samples [first, last) of a batch; what has no entry for each sample is in every piece."""
-    if lists_of_samples(batch) == samples:
+def cut(batch, first, last, samples, known={}):
+    """The samples [first, last) of a batch; what has no entry for each sample is in every piece. @param known: of its lists, see Lists."""
+    if known.get("") and is_list(batch):
+        return batch[first:last]
+    listed = {id(part): known[name] for name, part in named_parts(batch) if name in known and is_list(part)}
+    if not listed and lists_of_samples(batch) == samples:
         return with_parts(batch, lambda part: part[first:last] if isinstance(part, (list, tuple)) else part)
-    if is_batch_of_samples(batch, samples):
+    if not listed and "" not in known and is_batch_of_samples(batch, samples):
         return batch[first:last]
     if is_whole_of_parts(batch) and not is_array(batch):
-        return with_parts(batch, lambda part: cut_part(part, first, last, samples))
+        return with_parts(batch, lambda part: cut_part(part, first, last, samples, listed.get(id(part))))
     return cut_part(batch, first, last, samples)
 
 
-def cut_part(value, first, last, samples):
+def cut_part(value, first, last, samples, listed=None):
+    """@param listed: whether it is a list with an entry a sample, where that is known."""
     if is_array(value):
         if shape_of(value)[:1] != (samples,):
             return value
         if isinstance(value, torch.Tensor) and (value.is_nested or value.layout != torch.strided):
             raise StepError("batch", *LAID_OUT)
         return value[first:last]
-    if is_samples(value, samples):
+    if listed or (listed is None and is_samples(value, samples)):
         return value[first:last]
     if is_whole_of_parts(value):
         return with_parts(value, lambda part: cut_part(part, first, last, samples))
@@ -120,6 +154,9 @@ def sizes(samples, micro_batch, minimum=1):
     rest = samples % micro_batch
     if samples > micro_batch and 0 < rest < minimum:
         count = -(-samples // micro_batch)
+        if samples // count < minimum:
+            raise StepError("pieces", f"{samples} samples in micro-batches of {micro_batch} leave one with less than {minimum}, and batch normalisation "
+                            "has no statistics of one sample", f"give a multiple of {micro_batch}, or leave the last batch of an epoch out (drop_last)")
         return [samples // count + (index < samples % count) for index in range(count)]
     return [micro_batch] * (samples // micro_batch) + ([rest] if rest else [])
 
@@ -129,13 +166,14 @@ def of_one(total):
     return total
 
 
-def pieces(batch, micro_batch, *, count=None, minimum=1, of_all=of_one):
+def pieces(batch, micro_batch, *, count=None, minimum=1, of_all=of_one, known={}):
     """Yields (piece, weight): a mean loss times its weight, added up over all pieces, is that of the whole batch.
 
+    @param known: of the batch's lists, see Lists.
     @param of_all: what weights are shares of, by the count of this batch: of several ranks, the mean of theirs.
     @param count: how many targets of a piece its loss is the mean of, where that is not its samples: words that are
     no padding. Called once a piece before the first is handed out; a piece that has none is left out."""
-    samples = samples_of(batch)
+    samples = samples_of(batch, known)
     if samples is None:
         raise StepError("pieces", f"a {type(batch).__name__} has no tensor by which its samples could be counted",
                         "give tensors, arrays, or tuples, lists, dictionaries or dataclasses of them")
@@ -146,8 +184,8 @@ def pieces(batch, micro_batch, *, count=None, minimum=1, of_all=of_one):
     if count is None:
         counts = [last - first for first, last in bounds]
     else:
-        counts = [float(count(cut(batch, first, last, samples))) for first, last in bounds]
+        counts = [float(count(cut(batch, first, last, samples, known))) for first, last in bounds]
     total = of_all(sum(counts))
     for (first, last), counted in zip(bounds, counts):
         if counted:  # the mean over nothing is no number
-            yield cut(batch, first, last, samples), counted / total
+            yield cut(batch, first, last, samples, known), counted / total

@@ -28,16 +28,17 @@ class Trials:
 
     def __init__(self, step, snapshot):
         self.step, self.snapshot = step, snapshot
-        self.held, self.error, self.size = None, None, 0
+        self.held, self.error, self.part, self.size = None, None, None, 0
 
     def run(self, part, sizes, count):
         try:
-            self.part(part, [sizes[index] for index in range(count)])
+            self.part = part
+            self.run_part(part, [sizes[index] for index in range(count)])
             return RAN
         except BaseException as error:
             return self.failed(error)
 
-    def part(self, part, sizes):
+    def run_part(self, part, sizes):
         step = self.step
         if part == END:
             step.drop_gradients()
@@ -59,6 +60,13 @@ class Trials:
             forget(error)
         return what
 
+    def explain(self):
+        """Says beside an error of the user's own code when it came, once all is as it was."""
+        error = self.error
+        if self.part != END and isinstance(error, Exception) and not isinstance(error, StepError) and hasattr(error, "add_note"):
+            error.add_note(f"autotrain.find was trying a micro-batch of {self.size} samples when your code raised this; "
+                           "the model and all else that it was given are as they were before")
+
 
 def search(trials, request):
     """@raise what a trial raised that is not about memory, as it came."""
@@ -66,11 +74,7 @@ def search(trials, request):
     found = library.answer(library.load().autotrain_find(trials.held.session, json.dumps(request).encode(), call))
     if not found.get("stopped"):
         return found
-    error = trials.error or KeyboardInterrupt()  # which came before the trial had begun
-    if isinstance(error, Exception) and not isinstance(error, StepError) and hasattr(error, "add_note"):
-        error.add_note(f"autotrain.find was trying a micro-batch of {trials.size} samples when your code raised this; "
-                       "the model and all else that it was given are as they were before")
-    raise error
+    raise trials.error or KeyboardInterrupt()  # which came before the trial had begun
 
 
 ONE_AT_A_TIME = threading.Lock()  # they would share the limit, the peak and the weights
@@ -110,7 +114,7 @@ def find(step, make_batch, *, model, optimizer=None, effective=None, budget="80%
             request = checked_request(ranks.share(whole("effective", effective)), most, multiple_of, cut, target, max_trials, max_seconds)
             request.update(costs_differ=worst is not None, evaluates=evaluate is not None)
             check_modes("find", modules)
-            check_least(smallest_batch(modules), request["effective"], request["most"])
+            check_least(smallest_batch(modules), effective=request["effective"], most=request["most"])
             check_optimizers(modules, optimizers)
             check_trains(parameters_of(modules, optimizers))
             ranks.check(modules, optimizers)
@@ -142,7 +146,8 @@ def find(step, make_batch, *, model, optimizer=None, effective=None, budget="80%
                         found = search(trials, {**request, "most": most, "minimum": minimum, "floor_bytes": carried + gradients})
             finally:
                 snapshot.put_back()
-            return Plan({**found, "carried_bytes": carried}, minimum, ranks)
+                trials.explain()
+            return Plan({**found, "carried_bytes": carried}, minimum, ranks, runner.lists.known())
 
         stack.enter_context(ranks.apart())
         return ranks.agree(attempt, request["most"])

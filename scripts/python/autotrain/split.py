@@ -4,12 +4,12 @@ from collections import namedtuple
 
 import torch
 
-from .checks import whole
+from .checks import check_halves, count_of
 from .errors import StepError
-from .gradients import Gradients
+from .gradients import Gradients, in_numbers
 from .pieces import pieces, samples_of
 from .state import Snapshot
-from .tensors import as_list, modules_of
+from .tensors import as_list, modules_of, parts_of
 
 Verdict = namedtuple("Verdict", "exact difference module kind text")
 ROUNDING = 1e-4       # of a gradient in float32, summed in another order
@@ -22,10 +22,10 @@ class Calm:
     """Dropout draws by the batch's shape; without it, nothing else of the module changes."""
 
     def __init__(self, modules):
-        parts = [part for module in modules for part in module.modules()]
+        parts = [part for part in parts_of(modules) if not isinstance(part, torch.jit.ScriptModule)]  # whose numbers are constants
         self.layers = [part for part in parts if isinstance(part, torch.nn.modules.dropout._DropoutNd)]
         # Recurrent layers and attention have its probability as a number.
-        self.numbers = [(part, part.dropout) for part in parts if isinstance(getattr(part, "dropout", None), float)]
+        self.numbers = [(part, part.dropout) for part in parts if isinstance(vars(part).get("dropout"), float)]
 
     def __enter__(self):
         for part in self.layers:
@@ -48,7 +48,7 @@ class Outputs:
         self.hooks = []
         for module in self.modules:
             for name, part in module.named_modules():
-                if not list(part.children()):
+                if not list(part.children()) and not isinstance(part, torch.jit.ScriptModule):  # which takes no hooks
                     self.hooks.append(part.register_forward_hook(self.keeper(name or "the module", part)))
         return self
 
@@ -91,17 +91,16 @@ def first_difference(whole, halves, rounding):
         if len(outputs) != 1 or len(parts) != 2 or outputs[0].dim() == 0:
             continue
         alike = len({part.shape[1:] for part in [*parts, *outputs]}) == 1 and sum(map(len, parts)) == len(outputs[0])
-        if not alike or apart(outputs[0].double(), torch.cat(parts).double()) > max(OUTPUTS, rounding):
+        if not alike or apart(in_numbers(outputs[0]), in_numbers(torch.cat(parts))) > max(OUTPUTS, rounding):
             return name, kind
     return None, None
 
 
 def batch_of(gradients, samples):
     batch = gradients.batch(samples)
-    if samples % 2 or samples_of(batch) is None:
-        raise StepError("split_check", f"make_batch({samples}) gave {samples} samples, which have no halves" if samples % 2 else
-                        f"make_batch({samples}) gave a batch whose samples cannot be counted",
-                        "give an even number, in tensors, arrays, or tuples, lists, dictionaries or dataclasses of them")
+    if samples_of(batch, gradients.step.lists.known()) is None:
+        raise StepError("split_check", f"make_batch({samples}) gave a batch whose samples cannot be counted",
+                        "give tensors, arrays, or tuples, lists, dictionaries or dataclasses of them")
     return batch
 
 
@@ -111,7 +110,8 @@ def split_check(step, make_batch, *, model, samples=8, optimizer=None, keep=(), 
     @param step: forward and backward of a mean loss, `step(batch, weight)`, as for find; `step(batch)` where the loss is a sum.
     @param count: of the targets that a loss is the mean of, as for Plan.pieces.
     @return a Verdict: exact, difference (relative), module, kind, text. All is as it was afterwards."""
-    modules, samples = modules_of(model), whole("samples", samples)
+    modules, samples = modules_of(model), count_of("samples", samples)
+    check_halves(samples, modules)
     snapshot = Snapshot(modules, as_list(optimizer), keep)
     try:
         gradients = Gradients("split_check", step, make_batch, modules, samples)
@@ -119,7 +119,7 @@ def split_check(step, make_batch, *, model, samples=8, optimizer=None, keep=(), 
             raise StepError("count", "weighs halves, and the step takes no weight", "write it as step(batch, weight)")
         snapshot.put_back()  # what was tried is no part of what follows
         batch = batch_of(gradients, samples)
-        halves = list(pieces(batch, samples // 2, count=count))
+        halves = list(pieces(batch, samples // 2, count=count, known=gradients.step.lists.known()))
         together, outputs = gradient(gradients, [(batch, 1.0)], modules, snapshot)
         again, _ = gradient(gradients, [(batch, 1.0)], modules, snapshot, other_draws=True)
         apiece, of_halves = gradient(gradients, halves, modules, snapshot)

@@ -49,9 +49,13 @@ class Generators:
         self.others.put_back()
 
 
-def parts_beside_torch(modules):
-    """Those that may keep what they like; PyTorch's own are its own."""
-    return [part for part in parts_of(modules) if not type(part).__module__.startswith("torch.")]
+# What keeps its own account of passes, in C++ or of compiled code, which follows no attribute.
+BY_THEMSELVES = ("torch.nn.parallel.", "torch.distributed.", "torch.jit.", "torch._")
+
+
+def parts_with_attributes(modules):
+    """Those whose attributes are all that they keep: their own, and what hooks, pruning and norms of weights keep at PyTorch's."""
+    return [part for part in parts_of(modules) if not type(part).__module__.startswith(BY_THEMSELVES)]
 
 
 class ModuleState:
@@ -59,7 +63,7 @@ class ModuleState:
 
     def __init__(self, module):
         parts = list(module.modules())
-        self.attributes = Attributes(parts_beside_torch([module]))
+        self.attributes = Attributes(parts_with_attributes([module]))
         self.modes = [(part, part.training) for part in parts]
         self.parts = [(part, dict(part._parameters), dict(part._buffers), dict(part._modules))
                       for part in parts if not isinstance(part, torch.jit.ScriptModule)]  # of which no part can come or go
@@ -81,8 +85,9 @@ class OptimizerState:
     """What an optimizer keeps for each weight, and in attributes of its own, as one within another does."""
 
     def __init__(self, optimizer):
-        self.attributes = Attributes(layer for layer in layers_of(optimizer) if own_of(layer))
-        self.contents = Contents((optimizer.param_groups, state_of(optimizer)), depth=MOST_DEPTH)
+        layers = layers_of(optimizer)
+        self.attributes = Attributes(layer for layer in layers if own_of(layer))
+        self.contents = Contents([kept for layer in layers for kept in (getattr(layer, "param_groups", []), state_of(layer))], depth=MOST_DEPTH)
 
     def put_back(self):
         self.attributes.put_back()
@@ -123,12 +128,13 @@ class Snapshot:
         modules = [*modules, *(owner for owner in others if isinstance(owner, torch.nn.Module))]
         others = [owner for owner in others if not isinstance(owner, (torch.optim.Optimizer, torch.nn.Module))]
         parameters = parameters_of(modules, optimizers)
-        if any(torch.nn.parameter.is_lazy(parameter) for parameter in parameters):
-            raise StepError("model", "some of its parameters have no shape yet", "run one batch through it before the search")
-        owners = [vars(part) for part in parts_beside_torch(modules)]
+        buffers = [buffer for module in modules for buffer in module.buffers()]
+        if any(torch.nn.parameter.is_lazy(tensor) for tensor in (*parameters, *buffers)):
+            raise StepError("model", "some of its parameters or buffers have no shape yet", "run one batch through it before the search")
+        owners = [vars(part) for part in parts_with_attributes(modules)]
         for optimizer in optimizers:
-            owners += [optimizer.param_groups, state_of(optimizer), *map(own_of, layers_of(optimizer))]
-        tensors = [*parameters, *(buffer for module in modules for buffer in module.buffers()), *leaves(owners)]
+            owners += [optimizer.param_groups, *(kept for layer in layers_of(optimizer) for kept in (state_of(layer), own_of(layer)))]
+        tensors = [*parameters, *buffers, *leaves(owners)]
         check_memory(tensors)
         self.values = Values(tensors)
         self.arrays = Arrays(owners)

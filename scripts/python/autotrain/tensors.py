@@ -35,26 +35,38 @@ def replicas_of(modules):
     return [part for part in parts_of(modules) if isinstance(part, DistributedDataParallel)]
 
 
-def leaves(value, kind=torch.Tensor, within=()):
+def leaves(value, kind=torch.Tensor):
     """The tensors in nested dictionaries, lists and other collections, none of which is looked into within itself."""
-    if isinstance(value, kind):
+    return those_in(value, lambda each: isinstance(each, kind))
+
+
+def those_in(value, is_one, within=()):
+    if is_one(value):
         yield value
     elif isinstance(value, (dict, list, tuple, set, frozenset, deque)) and id(value) not in within:
         for part in list(value.values() if isinstance(value, dict) else value):
-            yield from leaves(part, kind, (*within, id(value)))
+            yield from those_in(part, is_one, (*within, id(value)))
 
 
 def layers_of(optimizer):
-    """An optimizer, and those that it wraps."""
+    """An optimizer, and those that it wraps, under whatever name: Lookahead, SAM, mixed precision's."""
     found = [optimizer]
-    while (inner := getattr(found[-1], "optimizer", None)) is not None and not any(inner is known for known in found):
-        found.append(inner)
+    for layer in found:
+        inner = getattr(layer, "optimizer", None)
+        for each in [*([inner] if inner is not None else []), *those_in(own_of(layer), is_optimizer)]:
+            if not any(each is known for known in found):
+                found.append(each)
     return found
+
+
+def is_optimizer(value):
+    return isinstance(value, torch.optim.Optimizer) or "param_groups" in own_of(value)
 
 
 def own_of(optimizer):
     """Its attributes; a class may have none that can be looked at."""
-    return getattr(optimizer, "__dict__", {})
+    own = getattr(optimizer, "__dict__", {})
+    return own if isinstance(own, dict) else {}
 
 
 def state_of(optimizer):
@@ -80,7 +92,7 @@ def state_tensors(modules, optimizers):
     for module in modules:
         yield from module.buffers()
     for optimizer in optimizers:
-        yield from leaves([state_of(optimizer), *map(own_of, layers_of(optimizer))])
+        yield from leaves([kept for layer in layers_of(optimizer) for kept in (state_of(layer), own_of(layer))])
 
 
 def carried_bytes(device, modules, optimizers):

@@ -8,7 +8,7 @@ import torch
 
 from . import library
 from .errors import StepError
-from .pieces import axis_of, counted
+from .pieces import Lists, axis_of, counted, is_list_of
 from .tensors import parameters_of, parts_of
 
 RAN, OUT_OF_MEMORY, STOP = 1, 2, 5  # as the library names them
@@ -88,13 +88,15 @@ class Step:
         self.parameters = parameters_of(modules, self.optimizers)
         self.weighted = takes_weight(step)
         self.steps_itself = False  # the step makes the update
+        self.lists = Lists()
 
     def batch(self, samples, make):
         batch = make(samples)
         if batch is None:
             raise StepError("make_batch", f"gave nothing for {samples} samples", "have it return the batch")
-        made, by = counted(batch)
-        if made is not None and made != samples:
+        self.lists.note(batch, samples)
+        made, by = counted(batch, self.lists.known())
+        if made is not None and made != samples and not is_list_of(batch, samples):
             which = "worst" if make is self.worst and make is not self.make_batch else "make_batch"
             axis = axis_of(batch, samples)
             if axis is not None:

@@ -20,16 +20,38 @@ class Values:
             if storage is None:
                 continue
             self.places.append((tensor, tensor.detach()))
-            known = self.copies.get(storage.data_ptr())
+            key = storage.data_ptr() or -storage._cdata  # those without memory have no address
+            known = self.copies.get(key)
             if known is None or known[0].nbytes() < storage.nbytes():  # views of arrays may end before them
                 kept = storage.cpu() if storage.device.type != "cpu" else storage.clone()
-                self.copies[storage.data_ptr()] = (storage, kept)
+                self.copies[key] = (storage, kept)
 
     def put_back(self):
+        """All of it; what cannot be put back keeps nothing else from it."""
+        failed = []
         with torch.no_grad():
-            for tensor, place in self.places:
-                same = tensor.untyped_storage().data_ptr() == place.untyped_storage().data_ptr()
-                if not (same and tensor.shape == place.shape and tensor.stride() == place.stride()):
-                    tensor.data = place  # somebody gave it other memory
-            for storage, kept in self.copies.values():
-                storage.copy_(kept)
+            for put_back, (one, kept) in [*((_to_its_place, pair) for pair in self.places), *((_refill, pair) for pair in self.copies.values())]:
+                try:
+                    put_back(one, kept)
+                except Exception as error:
+                    failed.append(error)
+        if failed:
+            raise failed[0]
+
+
+def _to_its_place(tensor, place):
+    same = tensor.untyped_storage().data_ptr() == place.untyped_storage().data_ptr()
+    if not (same and tensor.shape == place.shape and tensor.stride() == place.stride()):
+        tensor.data = place  # somebody gave it other memory, or another shape
+
+
+def _refill(storage, kept):
+    """What is as it was is not written to: a file that is mapped to be read may not be."""
+    if storage.nbytes() != kept.nbytes():
+        storage.resize_(kept.nbytes())
+    if storage.device.type != "cpu" or not torch.equal(_bytes(storage), _bytes(kept)):
+        storage.copy_(kept)
+
+
+def _bytes(storage):
+    return torch.empty(0, dtype=torch.uint8).set_(storage)
