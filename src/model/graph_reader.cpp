@@ -95,7 +95,9 @@ c10::OperatorHandle find_operator(const std::string& name, const std::string& ov
   return *handle;
 }
 
-bool is_view(const std::string& name) {
+// Of another shape; one of another type has an overload of its own.
+bool is_view(const std::string& name, const std::string& overload) {
+  if (!overload.empty()) return false;
   return name == "aten::view" || name == "aten::_unsafe_view";
 }
 
@@ -391,7 +393,7 @@ class GraphReader {
                                         const std::string& overload, Node& node) {
     // A trace fixes whether a change of shape is a view, which depends on how the tensor lies in memory; with
     // channels last it lies otherwise. `reshape` gives the same numbers however it lies.
-    node.op = find_operator(is_view(name) ? "aten::reshape" : name, overload);
+    node.op = find_operator(is_view(name, overload) ? "aten::reshape" : name, overload);
     const std::vector<c10::Argument>& declared = node.op->schema().arguments();
     const Json& arguments = list_at(json, "args");
     if (arguments.size() > declared.size()) throw Malformed(cat("takes ", declared.size(), " arguments"));
@@ -415,7 +417,7 @@ class GraphReader {
     }
     node.draws = node.op->hasTag(at::Tag::nondeterministic_seeded);
     node.has_effect |= node.draws;
-    return results_of(node, is_view(name));
+    return results_of(node, is_view(name, overload));
   }
 
   // Batch normalisation in evaluation mode reads them.

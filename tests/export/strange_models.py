@@ -590,6 +590,12 @@ class TakesOneNumber(Base):
         return self.body(x + self.table(t))
 
 
+class LossAndPrediction(Base):
+    def forward(self, x):
+        predicted = self.body(x)
+        return predicted.square().mean(), predicted
+
+
 class PredictsOneNumber(Base):
     def forward(self, x):
         return self.body(x).sum(-1)
@@ -599,3 +605,47 @@ class TurnsPhases(Base):
     def forward(self, x):
         turned = torch.fft.fft(self.first(x)) * torch.exp(1j * x)
         return self.out(turned.real + turned.angle())
+
+
+class LastStates(nn.Module):
+    """Texts of words, of which the last state of each way is taken."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.rows = nn.Linear(2, 8), nn.LSTM(8, 6, num_layers=2, bidirectional=True, batch_first=True, proj_size=3)
+        self.out = nn.Linear(12, 5)
+
+    def forward(self, x):
+        _, (outputs, cells) = self.rows(self.words(x[:, :7]))
+        return self.out(torch.cat([outputs[-2], outputs[-1], cells[0]], 1))
+
+
+class CorrectsAWeight(Base):
+    """The gradient of one parameter is made of another's."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.correction = nn.Parameter(torch.randn(8, 5)), nn.Parameter(torch.zeros(5, 8))
+
+    def forward(self, x):
+        return self.body(x) + x @ (self.weight + self.correction.t())
+
+
+class HasAnOffset(Base):
+    """Its loss, whose gradient is that of a parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.offset = nn.Parameter(torch.zeros(()))
+
+    def forward(self, x):
+        return self.body(x).square().mean() + self.offset
+
+
+class LooksAtBits(Base):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(7, 5)
+
+    def forward(self, x):
+        return self.body(x) + self.table((x.contiguous().view(torch.int32) >> 20).remainder(7).long()).mean(1)

@@ -111,6 +111,9 @@ class Followed(Exported):
             models.TakesOneNumber: ({"x": x, "t": t}, [VALUES, "t=int64[4]<9"], classes, entropy),
             models.PredictsOneNumber: ({"x": x}, VALUES, y, squares),
             models.TurnsPhases: ({"x": x}, VALUES, classes, entropy),
+            models.LastStates: ({"x": points}, "x=float32[4,256,2]", classes, entropy),
+            models.CorrectsAWeight: ({"x": x}, VALUES, classes, entropy),
+            models.LooksAtBits: ({"x": x}, VALUES, classes, entropy),
         }
         for maker, (inputs, example, targets, loss_of) in cases.items():
             with self.subTest(case=maker.__name__):
@@ -129,6 +132,42 @@ class Followed(Exported):
                 rows = [row for row in rows if row["kind"] == "update"]
                 for row, loss in zip(rows, self.in_python(net, [*inputs.values(), targets], loss_of), strict=True):
                     self.assertAlmostEqual(row["loss"], loss, delta=1e-5 * max(1, abs(loss)))
+
+    def test_an_offset_of_a_loss_learns(self):
+        export(made(models.HasAnOffset), VALUES, self.folder / "m.autotrain", precisions=["fp32"], loss=True)
+
+    def test_modes_of_the_caller_are_not_the_module_s(self):
+        file = self.folder / "m.autotrain"
+        for mode in (torch.no_grad(), torch.autocast("cpu", torch.bfloat16)):
+            with mode:
+                export(made(models.LossAndPrediction), VALUES, file, precisions=["fp32"], output_part=1)
+        with torch.inference_mode():
+            net = made(models.LossAndPrediction)
+            with self.assertRaisesRegex(ExportError, "outside of torch.inference_mode"):
+                export(made(models.LossAndPrediction), VALUES, file)
+        with self.assertRaisesRegex(ExportError, "first.weight was made in inference mode"):
+            export(net, VALUES, file, output_part=1)
+
+    def test_parts_are_named_by_positions_too(self):
+        file = self.folder / "m.autotrain"
+        export(made(models.LossAndPrediction), VALUES, file, precisions=["fp32"], loss=0, output_part=1)
+        for wrong in ({"output_part": True}, {"loss": 1.5}):
+            with self.assertRaisesRegex(ExportError, "expected a key or a position"):
+                export(made(models.LossAndPrediction), VALUES, file, **wrong)
+
+    def test_files_devices_and_examples_that_are_none_are_refused_before_any_work(self):
+        class Table:
+            def __array__(self):
+                return numpy.zeros((4, 8), "float32")
+        file, untouched = self.folder / "m.autotrain", lambda *_: self.fail("runs")
+        net = torch.nn.Linear(8, 5)
+        export(net, Table(), file, precisions=["fp32"])
+        zeros = torch.zeros(4, 8)
+        for wrong, example, options in (("this is a folder", VALUES, {"output": self.folder}), ("expected cpu or cuda", VALUES, {"device": "gpu"}),
+                                        ("nested, sparse or meta", zeros.to("meta"), {}), ("nested, sparse or meta", zeros.to_sparse(), {}),
+                                        ("nested, sparse or meta", torch.nested.nested_tensor([zeros, zeros]), {}), ("the bound is", "int64[4,8]<0", {})):
+            with self.assertRaisesRegex(ExportError, wrong):
+                export(net, example, **{"output": file, "progress": untouched, **options})
 
     def test_targets_that_only_training_ignores_are_noted(self):
         said = []

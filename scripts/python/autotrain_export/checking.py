@@ -175,10 +175,19 @@ class _LettingGo(torch.fx.Interpreter):
         super().__init__(graph_module)
         self.keeper, self.scale = Keeper(folder), scale
         (results,) = (node for node in graph_module.graph.nodes if node.op == "output")
-        self.theirs, self.places = gradients, {}
+        self.theirs, self.places, self.used_on = gradients, {}, []
         for place, node in enumerate(torch.utils._pytree.tree_leaves(results.args[0], is_leaf=lambda leaf: leaf is None)[1:]):
-            if node is not None and set(node.users) == {results}:
+            if node is not None and node.op == "call_function" and set(node.users) == {results}:
                 self.places.setdefault(node, []).append(place)
+            elif node is not None:
+                self.used_on.append(place)
+
+    def run(self, *given):
+        """The output and the gradients; those that others are made of, and what is given, are known when all have been."""
+        output, gradients = super().run(*given)
+        if self.scale == 1:
+            return output, gradients
+        return output, [gradient / self.scale if place in self.used_on else gradient for place, gradient in enumerate(gradients)]
 
     def run_node(self, node):
         value = super().run_node(node)

@@ -40,6 +40,8 @@ class Example:
         shape = _checked(f"{option} {text}", tuple(int(size) for size in match[3].split(",")))
         if match[2] == "int64" and match[4] is None:
             raise ExportError(f"{option} {text}: say below what number the values are, as in int64[4,128]<50257")
+        if match[4] is not None and not 0 < int(match[4]) < 1 << 63:
+            raise ExportError(f"{option} {text}: the bound is a number from 1 to 2^63 - 1")
         if match[2] != "int64" and match[4] is not None:
             raise ExportError(f"{option} {text}: only whole numbers are given a bound")
         return Example(DTYPES[match[2]], shape, int(match[4] or 2), match[1])
@@ -54,9 +56,11 @@ class Example:
         if not isinstance(given, torch.Tensor) and not hasattr(given, "__array__"):
             raise ExportError(f"{option}: expected a text like float32[4,3,224,224], a tensor or an array, and got {_kind(given)}")
         try:
-            tensor = torch.as_tensor(given)
-        except (TypeError, ValueError) as error:
-            raise ExportError(f"{option}: an array that makes no tensor: {error}") from None
+            tensor = given if isinstance(given, torch.Tensor) else torch.as_tensor(given.__array__())
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ExportError(f"{option}: {_kind(given)} makes no tensor: {error}") from None
+        if tensor.is_nested or tensor.is_meta or tensor.layout != torch.strided:
+            raise ExportError(f"{option}: a tensor that is nested, sparse or meta is no batch of numbers; give it dense")
         words = f"{option}, a tensor {str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
         if tensor.dtype not in DTYPES.values():
             raise ExportError(f"{words}: inputs are {', '.join(DTYPES)}; give it as one of these")

@@ -41,6 +41,7 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
 
     Returns the path. Raises ExportError when the module cannot be traced or its graphs do not compute what it does; nothing is
     written then. What is the machine's, memory that is used up or a full disk, is raised as it came."""
+    loss, output_part = _name(loss, "--loss"), _name(output_part, "--output-part")
     if targets is not None and loss is None:
         raise ExportError("--targets: the module takes targets to compute its loss; --loss says what of its output that is")
     examples = Examples.parse(example, targets, _with_index(device))
@@ -49,9 +50,31 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     for precision in precisions:
         if precision not in PRECISIONS:
             raise ExportError(f"--precision {precision}: expected {', '.join(PRECISIONS)}")
+    if not str(output) or Path(output).is_dir():
+        raise ExportError(f"--output {output}: expected the name of a file" + (", and this is a folder" if str(output) else ""))
     if not Path(output).resolve().parent.is_dir():
         raise ExportError(f"{output}: its folder does not exist")
-    subject = take_apart(module, examples, output_part, "" if loss is True else loss)
+    if torch.is_inference_mode_enabled():
+        raise ExportError("tensors that are made in inference mode have no gradients: export the module outside of torch.inference_mode()")
+    with torch.enable_grad(), torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+        return _export(take_apart(module, examples, output_part, loss), examples, Path(output), precisions, source, say, loss, long, progress)
+
+
+def _name(part, option):
+    """Of a part of an output: a key or a position as text, "" for all of it; None for none."""
+    if part is None or part is False:
+        return None
+    if part is True and option == "--loss":
+        return ""
+    if not isinstance(part, (str, int)) or part is True:
+        raise ExportError(f"{option} {part}: expected a key or a position")
+    return str(part)
+
+
+def _export(subject, examples, output, precisions, source, say, loss, long, progress):
+    for name, tensor in {**subject.parameters, **subject.buffers}.items():
+        if tensor.is_inference():
+            refuse(subject.original, name, f"{name} was made in inference mode, so it has no gradient", "Make the module outside of torch.inference_mode().")
     with plainly(subject.module, subject.original), _left_as_it_was(subject):
         with _refusing(subject):
             progress("running the module once")
@@ -68,10 +91,10 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
         document |= {"smallest_batch": 2, "source": source}
         document |= {"classes": _most_classes(outputs[0])} if loss is None else {"loss": reduction}
         progress(f"writing {sum(tensor.nbytes for tensor in tensors.values()):,} bytes of weights")
-        file = ModelFile(Path(output), tensors, document)
+        file = ModelFile(output, tensors, document)
         try:
             with _refusing(subject), other_weights(subject, lambda: file.put_back(subject.parameters)):
-                document["smallest_batch"] = _check(subject, examples, traced, Path(output).resolve().parent, say, long, progress)
+                document["smallest_batch"] = _check(subject, examples, traced, output.resolve().parent, say, long, progress)
             file.finish()
         finally:
             file.remove()
@@ -87,7 +110,7 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
         say(f"the loss of a batch is the {reduction} of its samples' losses: it may be cut into micro-batches")
     for value in unusable:
         say(f"targets of {value}, which the loss ignores, end a run: with them it is not the {reduction} over samples")
-    return Path(output)
+    return output
 
 
 @contextmanager
@@ -118,7 +141,10 @@ def _refusing(subject):
 
 def _with_index(device):
     """The device by its full name, as tensors give theirs."""
-    device = torch.device(device)
+    try:
+        device = torch.device(device)
+    except RuntimeError:
+        raise ExportError(f"--device {device}: expected cpu or cuda") from None
     if device.type not in ("cpu", "cuda"):
         raise ExportError(f"--device {device}: expected cpu or cuda")
     if device.type == "cuda" and not torch.cuda.is_available():

@@ -4,6 +4,7 @@ import logging
 from contextlib import ExitStack, contextmanager
 
 import torch
+import torch._decomp.decompositions as decompositions
 import torch._dynamo
 import torch.utils.checkpoint
 from torch._subclasses.fake_tensor import FakeTensor
@@ -45,6 +46,21 @@ def _no_checkpoint(function, *arguments, **keywords):
 def _not_by_values(mask, is_causal=None, size=None):
     """Whether an attention mask is a causal one is a matter of speed: the mask is used as it is."""
     return is_causal is True
+
+
+def _one_layer_lstm(inputs, state, weights, has_biases, reverse=False):
+    """PyTorch's own decomposition of a layer, but for its last states, which have the batch as their first axis whatever its size is.
+
+    inputs  [time, n, features]; state  the first h and c, [n, …] each. Returns outputs [time, n, …] and the last h and c."""
+    biases = weights[2:4] if has_biases else (None, None)
+    projection = weights[-1] if len(weights) in (3, 5) else None
+    h, c = (each.unsqueeze(0) for each in state)
+    outputs = []
+    steps = torch.nn.functional.linear(inputs, weights[0], biases[0])
+    for step in steps.flip(0) if reverse else steps:
+        h, c = decompositions.lstm_cell(step, h, c, weights[1], biases[1], projection, chunk_dim=2)
+        outputs.append(h)
+    return torch.cat(outputs[::-1] if reverse else outputs, 0), (h.squeeze(0), c.squeeze(0))
 
 
 def _recurrent(name, apart):
@@ -182,6 +198,7 @@ def plainly(*modules, tracing=False):
             stack.enter_context(put(torch, "affine_grid_generator", _affine_grid))
             for kind in (FakeTensor, torch.SymFloat, torch.SymInt):
                 stack.enter_context(put(kind, "__format__", _in_a_text))
+        stack.enter_context(put(decompositions, "one_layer_lstm", _one_layer_lstm))
         for name in RECURRENT:
             stack.enter_context(put(torch._VF, name, _recurrent(name, tracing)))
         yield
