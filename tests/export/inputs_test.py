@@ -249,10 +249,13 @@ class Refusals(SeveralInputs):
     def test_a_script_s_loss_is_held_against_its_parts_before_it_is_trained(self):
         values = numpy.random.default_rng(0).normal(size=(16, 8)).astype("float32")
         numpy.save(self.folder / "values.npy", values)
+        numpy.save(self.folder / "late.npy", values * numpy.where(numpy.arange(16) < 8, 1, 1000)[:, None].astype("float32"))
         numpy.save(self.folder / "mask.npy", numpy.arange(8) <= numpy.arange(16)[:, None] % 8)
         for maker, arrays, model, message in (
             (models.MaskedMean, ["values", "mask"], {"loss": "all"}, "it is not what it is said to be"),
             (models.LossAlone, ["images"], {"loss": "all"}, "model.reduction: sum"),
+            (models.Tolerant, ["late"], {"loss": "all"}, "it is their sum, and is said to be the mean"),
+            (models.Tolerant, ["late"], {"loss": "all", "reduction": "sum"}, None),
             (models.LossAlone, ["images"], {"loss": "all", "reduction": "sum"}, None),
         ):
             torch.jit.script(made(maker)).save(self.folder / "m.pt")
