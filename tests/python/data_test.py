@@ -11,7 +11,7 @@ from pathlib import Path
 
 from given import autotrain, numpy, torch
 
-from autotrain.data import write
+from autotrain.data import example_of, write
 from autotrain.recipes import merged, read, written
 from autotrain.run import eager
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
@@ -35,6 +35,11 @@ class Stream(IterableDataset):
         return iter(zip(INPUTS, TARGETS))
 
 
+class StreamWithLength(Stream):
+    def __len__(self):
+        return len(INPUTS)
+
+
 class Data(unittest.TestCase):
     def written(self, data, name="train"):
         with tempfile.TemporaryDirectory() as folder:
@@ -54,6 +59,36 @@ class Data(unittest.TestCase):
         pairs = list(zip(INPUTS, TARGETS))[:2]
         self.assertEqual(self.written(pairs), [part[:2] for part in expected])
 
+    def test_arrays_however_they_lie_in_memory(self):
+        plain = INPUTS.numpy()
+        for inputs in (torch.stack([INPUTS[:, 0], INPUTS[:, 1]]).t(), numpy.asfortranarray(plain), plain.astype(">f4"), plain.astype("float128"),
+                       INPUTS.requires_grad_(False).clone().requires_grad_(), torch.complex(INPUTS, -INPUTS).conj().imag, INPUTS.bfloat16(),
+                       numpy.ma.masked_array(plain), INPUTS.to(torch.float8_e4m3fn), numpy.asmatrix(plain)):
+            for data in ((inputs, TARGETS), list(zip(inputs, TARGETS))):
+                with tempfile.TemporaryDirectory() as folder:
+                    write("train", data, Path(folder))
+                    stored = numpy.load(Path(folder) / "train-inputs.npy")
+                self.assertEqual(stored.reshape(6, 2).tolist(), INPUTS.tolist())
+                self.assertTrue(stored.flags.c_contiguous and stored.dtype.isnative and stored.dtype.itemsize <= 8, stored.dtype)
+        for targets in (TARGETS.numpy().astype(numpy.uint64), TARGETS.numpy().astype(">i2"), [target.bfloat16() for target in TARGETS]):
+            self.assertEqual(self.written((INPUTS, targets))[1], TARGETS.tolist())
+
+    def test_what_is_masked_out_is_not_trained_on(self):
+        masked = numpy.ma.masked_greater(INPUTS.numpy(), 3)
+        said = "masked numbers\n.*fill them"
+        for data in ((masked, TARGETS), (INPUTS, numpy.ma.masked_equal(TARGETS.numpy(), 2)), (list(masked), TARGETS),
+                     (INPUTS, [0, 1, 2, 3, 4, numpy.ma.masked]), Made(lambda i: (masked[i], 1)), (torch.masked.masked_tensor(INPUTS, INPUTS > 3), TARGETS)):
+            self.refused(said, data)
+
+    def test_numbers_that_no_file_holds(self):
+        self.refused("18446744073709551615, beyond what int64 holds", (INPUTS, [2 ** 64 - 1] * 6))
+        self.refused("on meta, which NumPy does not take", (INPUTS.to("meta"), TARGETS))
+        self.refused("of torch.quint8 on cpu", (torch.quantize_per_tensor(INPUTS, 1.0, 0, torch.quint8), TARGETS))
+
+    def test_samples_of_several_shapes(self):
+        self.refused(r"input of sample 1 has \[4\] where the first has \[3\]", ([torch.zeros(3), torch.zeros(4)], [0, 1]))
+        self.refused(r"sample 1 has a float32 of \[4\]", [(torch.zeros(3), 0), (torch.zeros(4), 1)])
+
     def test_samples_that_are_no_pairs(self):
         self.refused("sample 1 is a tuple of 1, not a pair", Made(lambda i: (INPUTS[i], 1) if i % 2 == 0 else (INPUTS[i],)))
         self.refused("sample 4 is a list of 3, not a pair", Made(lambda i: (INPUTS[i], 1) if i < 4 else [INPUTS[i], 1, 2]))
@@ -69,9 +104,12 @@ class Data(unittest.TestCase):
 
     def test_what_has_no_samples(self):
         self.refused("is a DataLoader.*\n.*the loader's dataset", DataLoader(TensorDataset(INPUTS, TARGETS)))
-        for data, kind in (({"x": INPUTS, "y": TARGETS}, "dict"), (None, "NoneType"), (Stream(), "Stream")):
+        for data, kind in (({"x": INPUTS, "y": TARGETS}, "dict"), (None, "NoneType"), (Stream(), "Stream"),
+                           (StreamWithLength(), "StreamWithLength")):
             self.refused(f"is a {kind}, which has no samples by their number", data)
         self.refused("has no samples", TensorDataset(INPUTS[:0], TARGETS[:0]), "validation")
+        for data in ((INPUTS[:0], TARGETS[:0]), (INPUTS[:0].long(), TARGETS[:0])):
+            self.refused("has no samples", data)
         self.refused("has 6 inputs and 5 targets", (INPUTS, TARGETS[:5]))
 
 

@@ -99,6 +99,13 @@ class Transformers(unittest.TestCase):
         self.assertEqual(plan.micro_batch * plan.window, 16)
         trainer.train()
 
+    def test_a_stream_that_has_a_length_is_refused(self):
+        class Stream(torch.utils.data.IterableDataset):
+            def __len__(self):
+                return 64
+        with self.assertRaisesRegex(StepError, "train_dataset: has no samples by their number"):
+            AutoBatch(self.trainer(Stream()), effective=16)
+
     def test_all_sequences_of_a_sample_count(self):
         for samples, lengths in (([{"input_values": [0.0] * n} for n in (5, 900)], [5, 900]),
                                  ([{"input_ids": [1, 2], "labels": [1] * n} for n in (2, 90)], [4, 92]),

@@ -105,10 +105,15 @@ class Dictionary(Module):
 
 
 class Endless(Module):
+    """Its data set tells a length, and has no sample by its number all the same."""
+
     def train_dataloader(self):
         class Stream(torch.utils.data.IterableDataset):
             def __iter__(self):
                 return iter(Points(64))
+
+            def __len__(self):
+                return 64
         return torch.utils.data.DataLoader(Stream(), batch_size=self.batch_size)
 
 

@@ -10,21 +10,65 @@ from .errors import StepError
 PAIRS = "give two arrays, or a Dataset of (input, target)"
 
 
+NUMBERS = "give numbers, all samples of one shape"
+KINDS_OF_NUMPY = (torch.float16, torch.float32, torch.float64)
+
+
+def has_numbered_samples(dataset):
+    """Whether it can be asked for a sample by its number. PyTorch's Dataset, and with it every stream, has a `__getitem__` that
+    only raises."""
+    own = getattr(type(dataset), "__getitem__", None)
+    return own not in (None, torch.utils.data.Dataset.__getitem__) and hasattr(dataset, "__len__")
+
+
+def of_tensor(tensor, name, what):
+    """@return NumPy's array of it, which may share its memory."""
+    if tensor.is_nested or tensor.layout != torch.strided:
+        raise StepError(name, f"{what} is a sparse or nested tensor", "give it dense: tensor.to_dense(), or padded")
+    if isinstance(tensor, torch.masked.MaskedTensor):
+        raise StepError(name, f"{what} is a tensor with masked numbers", "fill them: tensor.to_tensor(…)")
+    try:
+        tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+        if tensor.is_floating_point() and tensor.dtype not in KINDS_OF_NUMPY:  # those of fewer bits
+            tensor = tensor.float()
+        return tensor.numpy()
+    except (NotImplementedError, RuntimeError, TypeError) as error:
+        raise StepError(name, f"{what} is a tensor of {tensor.dtype} on {tensor.device}, which NumPy does not take", NUMBERS) from error
+
+
+def is_masked(value):
+    """Whether numbers of an array, or of arrays in a list, are masked out. NumPy drops the mask without a word."""
+    entries = value if isinstance(value, (tuple, list)) else [value]
+    return any(isinstance(entry, numpy.ma.MaskedArray) and numpy.ma.is_masked(entry) for entry in entries)
+
+
+def as_stored(array, name, what):
+    """By rows and little endian, of a type that the program reads, with the same numbers."""
+    if array.dtype.kind == "u" and array.dtype.itemsize == 8:
+        if array.size and array.max() > numpy.iinfo(numpy.int64).max:
+            raise StepError(name, f"{what} has {array.max()}, beyond what int64 holds", "give smaller numbers")
+        array = array.astype(numpy.int64)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        array = array.astype(numpy.float64)
+    return numpy.asarray(array, array.dtype.newbyteorder("<"), order="C")
+
+
 def as_array(value, name, what):
     """@param what: it is, of the data of that name. @raise StepError for what has no numbers."""
+    if is_masked(value):
+        raise StepError(name, f"{what} has masked numbers", "fill them: array.filled(…), or leave those samples out")
     if isinstance(value, torch.Tensor):
-        if value.is_nested or value.layout != torch.strided:
-            raise StepError(name, f"{what} is a sparse or nested tensor", "give it dense: tensor.to_dense(), or padded")
-        value = value.float() if value.dtype == torch.bfloat16 else value  # NumPy has none
-        return value.detach().cpu().numpy()
+        value = of_tensor(value, name, what)
+    if isinstance(value, (tuple, list)):
+        value = [of_tensor(entry, name, what) if isinstance(entry, torch.Tensor) else entry for entry in value]
     try:
         array = numpy.asarray(value)
-    except ValueError:  # lists of several lengths
+    except (RuntimeError, TypeError, ValueError):  # lists of several lengths, and of lists of tensors that NumPy does not take
         array = None
     if array is None or array.dtype.kind not in "biuf":
         kind = f"a {type(value).__name__}" if array is None or array.dtype.kind == "O" else f"an array of {array.dtype}"
-        raise StepError(name, f"{what} is {kind}, and no array of numbers", "give numbers, all samples of one shape")
-    return array
+        raise StepError(name, f"{what} is {kind}, and no array of numbers", NUMBERS)
+    return as_stored(array, name, what)
 
 
 def pair_of(dataset, index, name):
@@ -37,7 +81,7 @@ def pair_of(dataset, index, name):
 
 def write_dataset(dataset, name, inputs, targets):
     """A Dataset of (input, target), sample by sample into files: no more than one sample is in memory twice."""
-    if isinstance(dataset, Mapping) or not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+    if isinstance(dataset, Mapping) or not has_numbered_samples(dataset):
         raise StepError(name, f"is a {type(dataset).__name__}, which has no samples by their number",
                         "give the loader's dataset" if hasattr(dataset, "dataset") else PAIRS)
     if len(dataset) == 0:
@@ -54,6 +98,14 @@ def write_dataset(dataset, name, inputs, targets):
     return files
 
 
+def stacked(arrays, name):
+    for index, array in enumerate(arrays):
+        if array.shape != arrays[0].shape:
+            raise StepError(name, f"the input of sample {index} has {list(array.shape)} where the first has {list(arrays[0].shape)}",
+                            "give samples of one shape: padded, or cut")
+    return numpy.stack(arrays)
+
+
 def one_input(inputs, targets, name):
     """Inputs as one array: a list may have an entry a sample, or an entry for each of several inputs."""
     has_arrays = isinstance(inputs, (tuple, list)) and any(getattr(entry, "shape", ()) for entry in inputs)
@@ -61,7 +113,7 @@ def one_input(inputs, targets, name):
         raise StepError(name, f"has several inputs, a {type(inputs).__name__} of {len(inputs)}",
                         "give one array of inputs, or export the module and write a recipe with arrays (docs/exported_models.md)")
     if has_arrays:
-        inputs = numpy.stack([as_array(entry, name, f"the input of sample {index}") for index, entry in enumerate(inputs)])
+        inputs = stacked([as_array(entry, name, f"the input of sample {index}") for index, entry in enumerate(inputs)], name)
     return as_array(inputs, name, "what it has of inputs")
 
 
@@ -73,6 +125,8 @@ def arrays_of(data, name):
     counts = [len(array) if array.ndim else 0 for array in arrays]
     if counts[0] != counts[1]:
         raise StepError(name, f"has {counts[0]} inputs and {counts[1]} targets", "give one target for each input")
+    if counts[0] == 0:
+        raise StepError(name, "has no samples", "give arrays with some")
     return arrays
 
 

@@ -15,6 +15,7 @@ except ImportError:  # the package's older name
     from pytorch_lightning.utilities.signature_utils import is_param_in_hook_signature
 
 from .checks import check_divides
+from .data import has_numbered_samples
 from .errors import StepError
 from .search import find
 from .state import Generators
@@ -80,7 +81,7 @@ def loader_of(trainer, module):
     loader = (trainer.datamodule or module).train_dataloader()
     if not (hasattr(loader, "dataset") and hasattr(loader, "collate_fn")):
         raise StepError("train_dataloader", f"gives a {type(loader).__name__}, not one DataLoader", BY_HAND)
-    if not (hasattr(loader.dataset, "__getitem__") and hasattr(loader.dataset, "__len__")) or len(loader.dataset) == 0:
+    if not has_numbered_samples(loader.dataset) or len(loader.dataset) == 0:
         raise StepError("train_dataloader", f"is made of a {type(loader.dataset).__name__}, which has no samples by their number, so no "
                         "batch of any size can be made", BY_HAND)
     return loader

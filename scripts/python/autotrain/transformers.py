@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from .checks import check_divides
+from .data import has_numbered_samples
 from .errors import StepError
 from .search import find
 from .state import Generators
@@ -47,8 +48,8 @@ class AutoBatch:
         devices = arguments.world_size * max(1, arguments.n_gpu)
         if devices > 1:
             raise StepError("trainer", f"trains on {devices} devices", "search on one, and set the arguments by hand")
-        if dataset is None or not hasattr(dataset, "__len__") or len(dataset) == 0:
-            raise StepError("train_dataset", "has no length, or no samples, so no batches of any size can be made of it",
+        if dataset is None or not has_numbered_samples(dataset) or len(dataset) == 0:
+            raise StepError("train_dataset", "has no samples by their number, so no batches of any size can be made of it",
                             "call autotrain.find with a make_batch of your own")
         generators = Generators()  # samples may be drawn, and optimizers may draw
         try:
