@@ -101,6 +101,9 @@ class Transformers(unittest.TestCase):
 
     def test_a_stream_that_has_a_length_is_refused(self):
         class Stream(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                return iter(Drawn())
+
             def __len__(self):
                 return 64
         with self.assertRaisesRegex(StepError, "train_dataset: has no samples by their number"):

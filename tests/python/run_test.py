@@ -84,6 +84,24 @@ class Trains(unittest.TestCase):
         self.run_.load_into(torch.compile(model))
         self.assertGreater(accuracy(model), 0.95)
 
+    def test_a_module_with_a_state_of_its_own_takes_them(self):
+        class Versioned(torch.nn.Sequential):
+            def get_extra_state(self):
+                return torch.ones(2)
+
+            def set_extra_state(self, state):
+                raise AssertionError("the run has none")
+
+        class Named(torch.nn.Identity):
+            def get_extra_state(self):
+                return {"version": 1}
+
+            def set_extra_state(self, state):
+                raise AssertionError("the run has none")
+        model = Versioned(*copy.deepcopy(self.model), Named())
+        self.run_.load_into(model)
+        self.assertGreater(accuracy(model), 0.95)
+
     def test_a_recipe_file_that_extends_another(self):
         folder = Path(self.folder.name)
         (folder / "base.json").write_text(json.dumps({**RECIPE, "stop": {"updates": 9}}))
@@ -144,6 +162,52 @@ class Trains(unittest.TestCase):
     def test_a_folder_that_is_no_run(self):
         with self.assertRaisesRegex(autotrain.Error, "no run folder"):
             autotrain.Run(self.folder.name)
+
+
+class Folders(unittest.TestCase):
+    """What became of a run's folder since."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name).resolve() / "run"
+        self.path.mkdir()
+        for name, content in (("recipe.yaml", "name: x\n"), ("summary.json", '{"status": "completed", "updates": 1}'), ("plan.json", "{}"),
+                              ("metrics.jsonl", '{"kind": "update", "update": 1, "loss": 2.0}\n')):
+            (self.path / name).write_text(content)
+
+    def test_files_that_are_damaged_are_named(self):
+        run = autotrain.Run(self.path)
+        for name, read in (("summary.json", lambda: repr(run)), ("plan.json", lambda: run.plan), ("metrics.jsonl", lambda: run.metrics),
+                           ("metrics.jsonl", lambda: run.events)):
+            whole = (self.path / name).read_bytes()
+            for content in (whole[:-5] + b"\n", bytes(30) + b"\n", b"\n", b"\xff\xfe\x80\n", b"[1]\n", whole + b"{]\n"):
+                (self.path / name).write_bytes(content)
+                with self.assertRaisesRegex(autotrain.Error, f"{self.path / name}.*is damaged"):
+                    read()
+            (self.path / name).write_bytes(whole)
+        with self.assertRaisesRegex(autotrain.Error, "metrics.jsonl:2: is damaged"):
+            (self.path / "metrics.jsonl").write_bytes((self.path / "metrics.jsonl").read_bytes() + b"\n")
+            run.rows("update")
+        with self.assertRaisesRegex(autotrain.Error, "recipe.yaml: is damaged"):
+            (self.path / "recipe.yaml").write_bytes(b"name: \xff\n")
+            run.recipe
+
+    def test_it_is_found_from_another_working_directory(self):
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        os.chdir(self.path.parent)
+        run = autotrain.Run("run")
+        os.chdir(before)
+        self.assertIn("completed, 1 updates", repr(run))
+        self.assertEqual(len(run.rows("update")), 1)
+
+    def test_one_that_is_gone_is_not_said_to_be_running(self):
+        run = autotrain.Run(self.path)
+        self.path.rename(self.path.with_name("moved"))
+        for read in (lambda: repr(run), lambda: run.summary, lambda: run.rows("update"), lambda: run.recipe):
+            with self.assertRaisesRegex(autotrain.Error, "is no run folder"):
+                read()
 
 
 class Rows(unittest.TestCase):

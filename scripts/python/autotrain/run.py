@@ -45,17 +45,48 @@ def differing(weights, own):
             for name, weight in weights.items() if weight.shape != own[name].shape]
 
 
+def weights_of(module):
+    """Parameters and buffers by name; a state has also what modules say of themselves (`get_extra_state`)."""
+    return {name: value for name, value in module.state_dict().items()
+            if hasattr(value, "data_ptr") and not name.endswith("_extra_state")}
+
+
+def damaged(place, content):
+    start = content[:40].decode(errors="replace")
+    return Error(place, f"is damaged: it holds {start!r}", "put the file back from a copy of the run, or resume the run")
+
+
+def parsed(content, place):
+    """An object of JSON. @param place: where the bytes stand."""
+    try:
+        found = json.loads(content)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise damaged(place, content)
+    return found
+
+
 class Run:
     """What a run left in its folder, or has left so far: it is read anew each time."""
 
     def __init__(self, path):
-        self.path = Path(path)
+        self.path = Path(path).resolve()
+        self._check()
+
+    def _check(self):
         if not (self.path / "recipe.yaml").is_file():
-            raise Error(str(path), "is no run folder: it has no recipe.yaml", "give the folder that --output named, or runs/NAME-1")
+            raise Error(str(self.path), "is no run folder: it has no recipe.yaml", "give the folder that --output named, or runs/NAME-1")
+
+    def _bytes(self, name):
+        """Of a file; None where the run has not written it."""
+        self._check()
+        file = self.path / name
+        return file.read_bytes() if file.is_file() else None
 
     def _json(self, name):
-        file = self.path / name
-        return json.loads(file.read_text()) if file.is_file() else None
+        content = self._bytes(name)
+        return None if content is None else parsed(content, str(self.path / name))
 
     @property
     def summary(self):
@@ -69,7 +100,11 @@ class Run:
     @property
     def recipe(self):
         """Its text, every key spelled out."""
-        return (self.path / "recipe.yaml").read_text()
+        content = self._bytes("recipe.yaml")
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            raise damaged(str(self.path / "recipe.yaml"), content[error.start:]) from error
 
     @property
     def page(self):
@@ -79,9 +114,9 @@ class Run:
 
     def rows(self, kind):
         """Rows of metrics.jsonl as dictionaries. The last line may still be being written."""
-        file = self.path / "metrics.jsonl"
-        lines = file.read_text().split("\n")[:-1] if file.is_file() else []
-        return [row for row in standing([json.loads(line) for line in lines]) if row["kind"] == kind]
+        lines = (self._bytes("metrics.jsonl") or b"").split(b"\n")[:-1]
+        rows = [parsed(line, f"{self.path / 'metrics.jsonl'}:{number}") for number, line in enumerate(lines, 1)]
+        return [row for row in standing(rows) if row["kind"] == kind]
 
     @property
     def metrics(self):
@@ -104,7 +139,7 @@ class Run:
             program.call("export", "--run", self.path, "--output", file)
             weights = load_file(file)
         plain = eager(module)
-        own = plain.state_dict()
+        own = weights_of(plain)
         strange = sorted(set(weights) - set(own))
         given = {own[name].data_ptr() for name in weights if name in own}
         missing = sorted(name for name in set(own) - set(weights) if own[name].data_ptr() not in given)
@@ -125,4 +160,4 @@ class Run:
     def _repr_html_(self):
         if self.page is None:
             return f"<code>{html.escape(repr(self))}</code>"
-        return f'<iframe srcdoc="{html.escape(self.page.read_text())}" width="100%" height="700" frameborder="0"></iframe>'
+        return f'<iframe srcdoc="{html.escape(self.page.read_text(encoding="utf-8"))}" width="100%" height="700" frameborder="0"></iframe>'
