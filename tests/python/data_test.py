@@ -12,6 +12,7 @@ from pathlib import Path
 from given import autotrain, numpy, torch
 
 from autotrain.data import example_of, write
+from autotrain import recipes
 from autotrain.recipes import merged, read, written
 from autotrain.run import eager
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
@@ -115,11 +116,33 @@ class Data(unittest.TestCase):
 
 class Recipes(unittest.TestCase):
     def test_files_that_are_extended_are_found_from_anywhere(self):
+        here = Path.cwd()
+        for named, found in (("base.yaml", [f"{here}/base.yaml"]), (Path("a") / "b.yaml", [f"{here}/a/b.yaml"]), (None, []),
+                             (["base.yaml", "/x.yaml"], [f"{here}/base.yaml", "/x.yaml"]), ("${PLACE}/x.yaml", ["${PLACE}/x.yaml"])):
+            self.assertEqual(read({"extends": named})["extends"], found)
+        self.assertEqual(read({})["extends"], [])
+
+    def test_files_are_read_by_the_program(self):
         with tempfile.TemporaryDirectory() as name:
-            folder = Path(name).resolve()
-            (folder / "more.yaml").write_text("extends: [base.yaml, other/one.yaml]\nstop: {updates: 3}\n")
-            self.assertEqual(read(folder / "more.yaml")["extends"], [str(folder / "base.yaml"), str(folder / "other" / "one.yaml")])
-        self.assertEqual(read({"extends": "base.yaml"})["extends"], str(Path.cwd() / "base.yaml"))
+            file = Path(name).resolve() / "of $$1.yaml"
+            with self.assertRaisesRegex(autotrain.Error, "of ..1.yaml: is not a file"):
+                read(file)
+            file.write_text("stop: {updates: 3}\n")
+            self.assertEqual(read(file), {"extends": [str(file).replace("$", "$$")]})
+
+    def test_keys_of_ours_stand_above_files_and_a_name_below_them(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            file = recipes.write(read({"extends": "/base.yaml", "data": {"workers": 2}}), {"data": {"train": {"inputs": "/a$b.npy"}}}, "net", folder)
+            self.assertEqual(json.loads(file.read_text()), {"data": {"workers": 2, "train": {"inputs": "/a$$b.npy"}},
+                                                            "extends": [str(folder / "defaults.json"), "/base.yaml"]})
+            self.assertEqual(json.loads((folder / "defaults.json").read_text()), {"name": "net"})
+            self.assertEqual(recipes.with_places(f"{file}:1:8: lr: is\n{file}: x", file), "the recipe: lr: is\nthe recipe: x")
+
+    def test_names_of_runs(self):
+        module = torch.nn.Linear(2, 2)
+        for recipe, name in (({"name": "a"}, "a"), ({"name": 5}, "5"), ({"name": None}, "linear"), ({}, "linear"), ("x/short.yaml", "short")):
+            self.assertEqual(recipes.name_of(recipe, module), name)
 
     def test_sections_that_are_none_are_named(self):
         own = {"data": {"train": {"inputs": "x.npy"}}, "model": {"name": "exported"}}
@@ -135,6 +158,11 @@ class Recipes(unittest.TestCase):
         self.assertEqual(json.loads(written(recipe)), {"a": 0.5, "b": 3, "c": 2, "d": "x", "e": [0, 1]})
         with self.assertRaisesRegex(autotrain.StepError, "has a object in it"):
             written({"a": object()})
+        itself = {}
+        itself["a"] = itself
+        for recipe in (itself, {("a", "b"): 1}):
+            with self.assertRaisesRegex(autotrain.StepError, "recipe: cannot be written"):
+                written(recipe)
 
     def test_modules_that_are_compiled_or_none(self):
         module = torch.nn.Linear(2, 2)

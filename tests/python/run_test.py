@@ -109,6 +109,33 @@ class Trains(unittest.TestCase):
         run = autotrain.train(folder / "short.yaml", self.model, train=points(512, 1), output=folder / "short")
         self.assertEqual(run.summary["updates"], 3)
 
+    def trained_by(self, name, text):
+        """A run of that file, whose working directory is not the file's."""
+        folder = Path(self.folder.name) / f"of {name}"
+        folder.mkdir()
+        rest = {key: value for key, value in RECIPE.items() if key not in ("name", "batch", "stop", "execution")}
+        (folder / "base.json").write_text(json.dumps(rest))
+        (folder / "recipe.yaml").write_text("extends: base.json\n" + text)
+        return autotrain.train(folder / "recipe.yaml", self.model, train=points(128, 1), output=folder / "run")
+
+    def test_a_recipe_file_is_read_as_the_program_reads_it(self):
+        machine = "execution: {device: cpu, memory: {budget: 96MiB}, recompute: off}\n"
+        run = self.trained_by("numbers", "batch: {effective: 010}\nstop: {updates: 2}\noptimizer: {lr: 2e-2}\nmodel: resnet18\n" + machine)
+        self.assertEqual(run.plan["effective_batch"], 10)
+        self.assertRegex(run.recipe, "(?m)^name: recipe$")
+        self.assertRegex(run.recipe, "(?m)^  lr: 0.02$")
+        for name, text, said in (("twice", "stop: {epochs: 1, epochs: 3}\n", r"of twice/recipe.yaml:2:19: the key \"epochs\" stands twice"),
+                                 ("broken", "stop: {updates: 3\n", "of broken/recipe.yaml:3:10: not valid YAML"),
+                                 ("word", "stop: {updats: 3}\n", "of word/recipe.yaml:2:8: stop.updats")):
+            with self.assertRaisesRegex(autotrain.Error, said):
+                self.trained_by(name, text + machine)
+
+    def test_places_in_a_dictionary_are_no_places_in_a_file(self):
+        with self.assertRaises(autotrain.Error) as caught:
+            autotrain.train({**RECIPE, "stop": {"updats": 3}}, self.model, train=points(64, 1), output=Path(self.folder.name) / "bad")
+        self.assertIn("the recipe: stop.updats", str(caught.exception))
+        self.assertNotIn("json", str(caught.exception))
+
     def test_what_a_pass_reads_is_trained_with(self):
         def losses(scale, name):
             class Scaled(torch.nn.Module):

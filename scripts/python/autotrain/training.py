@@ -6,11 +6,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import program
+from . import program, recipes
 from .data import example_of, write
 from .errors import Error
 from .exports import exported
-from .recipes import merged, read, written
 from .run import Run, eager
 
 
@@ -52,12 +51,12 @@ def free_folder(name):
 def train(recipe, module, *, train, validation=None, output=None, example=None, precisions=("fp32", "bf16"), show=None):
     """Trains the module by a recipe, in a process of its own, and returns the Run; `run.load_into(module)` takes the weights.
 
-    @param recipe: a dictionary, or the path of a file, without model and data: loss, optimizer, batch, stop, …
+    @param recipe: a dictionary, or the path of a file, of loss, optimizer, batch, stop, …; model and data are those given here.
     @param train, validation: (inputs, targets) as arrays or tensors, or a Dataset of such pairs.
-    @param output: the run folder; None: runs/NAME-1 or the next that is free. @param example: of a batch, as the exporter
+    @param output: the run folder; None: runs/NAME-1 or the next that is free, NAME being the recipe's or its file's. @param example: of a batch, as the exporter
     takes it; None: what the inputs look like. @param show: a line of progress; None: on a terminal or in a notebook."""
     show = sys.stderr.isatty() or "ipykernel" in sys.modules if show is None else show
-    asked, module = read(recipe), eager(module)
+    asked, module = recipes.read(recipe), eager(module)
     with tempfile.TemporaryDirectory(prefix="autotrain-") as scratch:
         folder = Path(scratch)
         data = {}
@@ -65,13 +64,11 @@ def train(recipe, module, *, train, validation=None, output=None, example=None, 
         if validation is not None:
             data["validation"], _ = write("validation", validation, folder)
         file = exported(module, example or example_of(inputs), precisions, scratch)
-        whole = merged(asked, {"data": data, "model": {"name": "exported", "file": str(file)}})
-        whole.setdefault("name", type(module).__name__.lower())
-        output = Path(output) if output is not None else free_folder(whole["name"])
-        (folder / "recipe.json").write_text(written(whole))
+        name = recipes.name_of(recipe, module)
+        output = Path(output) if output is not None else free_folder(name)
+        config = recipes.write(asked, {"data": data, "model": {"name": "exported", "file": str(file)}}, name, folder)
         with open(folder / "said", "w+") as said:
-            child = program.start("train", "--config", folder / "recipe.json", "--output", output, "--quiet", stdout=said,
-                                  stderr=said)
+            child = program.start("train", "--config", config, "--output", output, "--quiet", stdout=said, stderr=said)
             try:
                 follow(child, output, show)
             finally:  # its data are gone with the folder
@@ -80,5 +77,5 @@ def train(recipe, module, *, train, validation=None, output=None, example=None, 
                     child.wait()
             said.seek(0)
             if child.returncode != 0:
-                raise program.failure(child.returncode, said.read())
+                raise program.failure(child.returncode, recipes.with_places(said.read(), config))
     return Run(output)
