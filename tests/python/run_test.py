@@ -7,8 +7,11 @@ import copy
 import json
 import math
 import os
+import signal
 import sys
 import tempfile
+import threading
+import time
 import unittest
 from pathlib import Path
 
@@ -18,7 +21,7 @@ import torch
 os.environ["AUTOTRAIN_PROGRAM"] = str(Path(sys.argv[3]).resolve())
 
 import autotrain  # noqa: E402
-from autotrain import exports  # noqa: E402
+from autotrain import exports, program  # noqa: E402
 from autotrain.run import standing  # noqa: E402
 
 RECIPE = {"name": "points", "seed": 1, "loss": {"name": "cross_entropy"}, "optimizer": {"name": "adamw", "lr": 0.01,
@@ -189,6 +192,82 @@ class Trains(unittest.TestCase):
     def test_a_folder_that_is_no_run(self):
         with self.assertRaisesRegex(autotrain.Error, "no run folder"):
             autotrain.Run(self.folder.name)
+
+
+class Resumes(unittest.TestCase):
+    """Runs that were interrupted, and go on by the same call."""
+
+    RECIPE = {**RECIPE, "stop": {"updates": 400}}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        os.environ["XDG_CACHE_HOME"] = str(Path(cls.folder.name) / "cache")
+
+    def train(self, name, seed=3, recipe=None, training=None, width=16, **options):
+        torch.manual_seed(seed)
+        model = torch.nn.Sequential(torch.nn.Linear(6, width), torch.nn.Dropout(0.1), torch.nn.BatchNorm1d(width), torch.nn.Linear(width, 2))
+        return autotrain.train(recipe or self.RECIPE, model, train=training or points(300, 1), output=Path(self.folder.name) / name, **options)
+
+    def interrupted(self, name):
+        """A run that gets an interrupt, as from a keyboard, once it has made some updates."""
+        folder = Path(self.folder.name) / name
+
+        def interrupt():
+            while not ((folder / "recipe.yaml").exists() and len(autotrain.Run(folder).rows("update")) > 20):
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGINT)
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with self.assertRaises(KeyboardInterrupt) as caught:
+            self.train(name)
+        thread.join()
+        if sys.version_info >= (3, 11):
+            self.assertIn(f"output='{folder.resolve()}', resume=True", caught.exception.__notes__[0])
+        run = autotrain.Run(folder)
+        self.assertEqual(run.summary["status"], "interrupted")
+        self.assertLess(run.summary["updates"], 400)
+        return run
+
+    def weights_of(self, run):
+        file = run.path / "weights.safetensors"
+        program.call("export", "--run", run.path, "--output", file)
+        return file.read_bytes()
+
+    def test_an_interrupted_run_ends_as_one_that_was_not(self):
+        straight = self.train("straight")
+        began = self.interrupted("resumed")
+        for said, options in (("train-targets: is not what the run in .*resumed was begun with", {"training": (points(300, 1)[0], points(300, 2)[1])}),
+                              ("module: is not what", {"width": 8})):
+            with self.assertRaisesRegex(autotrain.StepError, said):
+                self.train("resumed", resume=True, **options)
+        with self.assertRaisesRegex(autotrain.Error, "holds a run already\n.*resume=True"):
+            self.train("resumed")
+        with self.assertRaisesRegex(autotrain.Error, "the recipe changes what is learned"):
+            self.train("resumed", resume=True, recipe={**self.RECIPE, "seed": 2})
+        run = self.train("resumed", seed=4, resume=True)  # a new process may draw other first weights
+        self.assertEqual((run.summary["status"], run.summary["updates"]), ("completed", 400))
+        self.assertEqual(run.path, began.path)
+        self.assertEqual(self.weights_of(run), self.weights_of(straight))
+        losses = [list(each.metrics["loss"]) for each in (run, straight)]
+        self.assertEqual(*losses)
+        self.assertEqual(sorted(file.name for file in (run.path / "given").iterdir()), ["model.autotrain"])
+        self.assertEqual(self.train("resumed", resume=True).summary["updates"], 400)  # and again, with nothing left to do
+
+    def test_the_program_resumes_it_too(self):
+        run = self.interrupted("by program")
+        program.call("train", "--config", run.path / "recipe.yaml", "--output", run.path, "--resume", "--quiet")
+        self.assertEqual(run.summary["status"], "completed")
+
+    def test_without_a_run_it_begins(self):
+        with self.assertRaisesRegex(autotrain.StepError, "resume: does not say which run"):
+            autotrain.train(RECIPE, module(), train=points(64, 1), resume=True)
+        short = {**RECIPE, "stop": {"updates": 2}}
+        with self.assertRaises(autotrain.Error):
+            self.train("none", recipe={**short, "optimizer": {"name": "none"}})
+        self.assertFalse((Path(self.folder.name) / "none").exists())
+        self.assertEqual(self.train("none", recipe=short, resume=True).summary["updates"], 2)
 
 
 class Folders(unittest.TestCase):

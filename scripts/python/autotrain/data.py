@@ -130,19 +130,29 @@ def arrays_of(data, name):
     return arrays
 
 
+def files_of(name, folder):
+    """Of inputs and targets."""
+    return folder / f"{name}-inputs.npy", folder / f"{name}-targets.npy"
+
+
 def write(name, data, folder):
-    """@return what a recipe says of them, and the inputs. @param data: (inputs, targets) or a Dataset of such pairs."""
-    inputs, targets = folder / f"{name}-inputs.npy", folder / f"{name}-targets.npy"
+    """@return the inputs. @param data: (inputs, targets) or a Dataset of such pairs."""
+    inputs, targets = files_of(name, folder)
     side_by_side = isinstance(data, tuple) or (isinstance(data, list) and not any(isinstance(part, (tuple, list)) for part in data))
     if isinstance(data, (tuple, list)) and len(data) == 2 and side_by_side:
         arrays = arrays_of(data, name)
         for file, array in zip((inputs, targets), arrays):
             numpy.save(file, array)
-    else:
-        arrays = write_dataset(data, name, inputs, targets)
+        return arrays[0]
+    return write_dataset(data, name, inputs, targets)[0]
+
+
+def section_of(name, inputs, folder):
+    """What a recipe says of data. @param folder: where their files are when they are read."""
+    file, targets = map(str, files_of(name, folder))
     # Inputs become floats; named arrays keep whole numbers, which are tokens or indices here.
-    given = {"arrays": [f"inputs={inputs}"]} if arrays[0].dtype.kind in "iub" else {"inputs": str(inputs)}
-    return {"dataset": "npy", **given, "targets": str(targets)}, arrays[0]
+    given = {"arrays": [f"inputs={file}"]} if inputs.dtype.kind in "iub" else {"inputs": file}
+    return {"dataset": "npy", **given, "targets": targets}
 
 
 def example_of(inputs):

@@ -1,7 +1,10 @@
 """Modules exported once: files kept by what the module is."""
 
+import json
 import os
 from pathlib import Path
+
+import torch
 
 from .errors import Error
 from .fingerprint import fingerprint
@@ -28,3 +31,14 @@ def exported(module, example, precisions, scratch):
         raise Error("module", str(error), "docs/exported_models.md says what can be exported") from error
     partial.rename(file)
     return file
+
+
+def network_of(file):
+    """What an export computes, whatever its weights are: operators, shapes, and tensors that nothing trains."""
+    from safetensors import safe_open
+    with safe_open(str(file), "pt") as export:
+        names = sorted(export.keys())
+        constants = [export.get_tensor(name).reshape(-1).view(torch.uint8).numpy().tobytes() for name in names if name.startswith("constant ")]
+        document = json.loads(export.metadata()["autotrain_model"])
+        document.pop("crc32", None)  # of weights
+        return document, [export.get_slice(name).get_shape() for name in names], constants

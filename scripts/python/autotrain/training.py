@@ -1,16 +1,23 @@
 """A run of the program, started from Python on a module and arrays."""
 
+import filecmp
+import itertools
+import os
+import shutil
 import signal
 import sys
 import tempfile
 import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from . import program, recipes
-from .data import example_of, write
-from .errors import Error
-from .exports import exported
+from .data import example_of, section_of, write
+from .errors import Error, StepError
+from .exports import exported, network_of
 from .run import Run, eager
+
+MODEL = "model.autotrain"
 
 
 def progress_of(folder):
@@ -33,49 +40,129 @@ def follow(child, folder, show):
                 print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
                 shown = line
             time.sleep(0.2)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             child.send_signal(signal.SIGINT)
             child.wait()
+            if hasattr(interrupt, "add_note"):  # from Python 3.11 on
+                interrupt.add_note(f"to go on: autotrain.train(…, output={str(folder)!r}, resume=True)")
             raise
     if shown:
         print(file=sys.stderr)
 
 
+def holds_a_run(folder):
+    return any((folder / name).exists() for name in ("recipe.yaml", "metrics.jsonl"))
+
+
 def free_folder(name):
-    number = 1
-    while (Path("runs") / f"{name}-{number}").exists():
-        number += 1
-    return Path("runs") / f"{name}-{number}"
+    """Made here, so that nobody else takes it."""
+    Path("runs").mkdir(exist_ok=True)
+    for number in itertools.count(1):
+        folder = (Path("runs") / f"{name}-{number}").resolve()
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            pass
 
 
-def train(recipe, module, *, train, validation=None, output=None, example=None, precisions=("fp32", "bf16"), show=None):
+@contextmanager
+def run_folder(output, name, resume):
+    """The folder of a run, made where it is not there, and taken away again where it stays empty."""
+    if output is None and resume:
+        raise StepError("resume", "does not say which run to go on with", "add output= with the run's folder")
+    folder = free_folder(name) if output is None else Path(output).resolve()
+    if holds_a_run(folder) and not resume:
+        raise Error(str(folder), "holds a run already", "give another output=, or resume=True to go on with it")
+    was_there = output is not None and folder.exists()
+    if folder.exists() and not folder.is_dir():
+        raise Error(str(folder), "is a file", "give the path of a folder, or of none yet, as output=")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+    finally:
+        if not was_there:
+            with suppress(OSError):  # it holds something
+                folder.rmdir()
+
+
+def link(file, place):
+    """A second name for the file, or a copy where it lies on another disk."""
+    try:
+        os.link(file, place)
+    except OSError:
+        shutil.copyfile(file, place)
+
+
+def write_given(folder, place, module, samples, example, precisions):
+    """Writes arrays and the exported module into the folder. @return what a recipe says of them, where they lie in another place."""
+    inputs = {name: write(name, data, folder) for name, data in samples.items()}
+    link(exported(module, example or example_of(inputs["train"]), precisions, folder.parent), folder / MODEL)
+    data = {name: section_of(name, arrays, place) for name, arrays in inputs.items()}
+    return {"data": data, "model": {"name": "exported", "file": str(place / MODEL)}}
+
+
+def alike(file, other):
+    """Weights of modules may differ: those of a run that is resumed are in its checkpoint."""
+    return network_of(file) == network_of(other) if file.name == MODEL else filecmp.cmp(file, other, shallow=False)
+
+
+@contextmanager
+def placed(made, place):
+    """Moves what was written to where the run reads it. What is there already, of a run that is resumed, has to be the same. It stays
+    for a later resume, unless no run began."""
+    is_new = not place.exists()
+    place.mkdir(exist_ok=True)
+    try:
+        for file in sorted(made.iterdir()):
+            there = place / file.name
+            if not there.exists():
+                file.rename(there)
+            elif not alike(file, there):
+                raise StepError("module" if file.name == MODEL else file.stem, f"is not what the run in {place.parent} was begun with",
+                                f"give what it was begun with, or another output=; where no run began, remove {place}")
+        yield
+    finally:
+        if is_new and not holds_a_run(place.parent):
+            shutil.rmtree(place)
+
+
+def run_program(arguments, output, show, scratch):
+    """@return the program's exit code, and what it said."""
+    with open(scratch / "said", "w+") as said:
+        child = program.start("train", *arguments, "--output", output, "--quiet", stdout=said, stderr=said)
+        try:
+            follow(child, output, show)
+        finally:  # whoever waited for it is gone
+            if child.poll() is None:
+                child.terminate()
+                child.wait()
+        said.seek(0)
+        return child.returncode, said.read()
+
+
+def train(recipe, module, *, train, validation=None, output=None, resume=False, example=None, precisions=("fp32", "bf16"), show=None):
     """Trains the module by a recipe, in a process of its own, and returns the Run; `run.load_into(module)` takes the weights.
 
     @param recipe: a dictionary, or the path of a file, of loss, optimizer, batch, stop, …; model and data are those given here.
     @param train, validation: (inputs, targets) as arrays or tensors, or a Dataset of such pairs.
-    @param output: the run folder; None: runs/NAME-1 or the next that is free, NAME being the recipe's or its file's. @param example: of a batch, as the exporter
-    takes it; None: what the inputs look like. @param show: a line of progress; None: on a terminal or in a notebook."""
+    @param output: the run folder; None: runs/NAME-1 or the next that is free, NAME being the recipe's or its file's.
+    @param resume: goes on from the newest checkpoint in the output, with the same arguments; where there is none, begins.
+    @param example: of a batch, as the exporter takes it; None: what the inputs look like. @param show: a line of progress; None: on a
+    terminal or in a notebook."""
     show = sys.stderr.isatty() or "ipykernel" in sys.modules if show is None else show
     asked, module = recipes.read(recipe), eager(module)
-    with tempfile.TemporaryDirectory(prefix="autotrain-") as scratch:
-        folder = Path(scratch)
-        data = {}
-        data["train"], inputs = write("train", train, folder)
-        if validation is not None:
-            data["validation"], _ = write("validation", validation, folder)
-        file = exported(module, example or example_of(inputs), precisions, scratch)
-        name = recipes.name_of(recipe, module)
-        output = Path(output) if output is not None else free_folder(name)
-        config = recipes.write(asked, {"data": data, "model": {"name": "exported", "file": str(file)}}, name, folder)
-        with open(folder / "said", "w+") as said:
-            child = program.start("train", "--config", config, "--output", output, "--quiet", stdout=said, stderr=said)
-            try:
-                follow(child, output, show)
-            finally:  # its data are gone with the folder
-                if child.poll() is None:
-                    child.terminate()
-                    child.wait()
-            said.seek(0)
-            if child.returncode != 0:
-                raise program.failure(child.returncode, recipes.with_places(said.read(), config))
+    samples = {"train": train} if validation is None else {"train": train, "validation": validation}
+    name = recipes.name_of(recipe, module)
+    with run_folder(output, name, resume) as output, tempfile.TemporaryDirectory(prefix=".given-", dir=output) as scratch:
+        scratch, place = Path(scratch), output / "given"
+        made = scratch / "given"
+        made.mkdir()
+        config = recipes.write(asked, write_given(made, place, module, samples, example, precisions), name, scratch)
+        with placed(made, place):
+            code, said = run_program(["--config", config, *(["--resume"] if resume else [])], output, show, scratch)
+            if code != 0:
+                raise program.failure(code, recipes.with_places(said, config))
+        for file in place.glob("*.npy"):
+            file.unlink()
     return Run(output)
