@@ -3,10 +3,14 @@
 
     exports_test.py path/to/libautotrain_python.so path/to/project
 """
+import functools
+import os
 import sys
 import types
 import unittest
+from os import getenv as variable
 
+import numpy
 import torch
 
 from given import autotrain  # noqa: F401
@@ -65,6 +69,102 @@ class OfModule(Reads):
 class OfClass(Reads):
     def forward(self, x):
         return self.linear(x) * Config.scale
+
+
+class Imported(Reads):
+    def forward(self, x):
+        from settings import scale
+        return self.linear(x) * scale
+
+
+class ImportedWhole(Reads):
+    def forward(self, x):
+        import settings as here
+        return self.linear(x) * here.scale
+
+
+class ImportedOnce(Reads):
+    @functools.cached_property
+    def scale(self):
+        return SCALE
+
+    def forward(self, x):
+        return self.linear(x) * self.scale
+
+
+class OfInstalled(Reads):
+    def forward(self, x):
+        return self.linear(x) * numpy.autotrain_test_scale
+
+
+class Named(Reads):
+    def forward(self, x):
+        return self.linear(x) * getattr(self, "read")
+
+
+class ByName(Reads):
+    def forward(self, x):
+        return self.linear(x) * getattr(settings, "scale")
+
+
+class OfDictionary(Reads):
+    def forward(self, x):
+        return self.linear(x) * vars(settings)["scale"]
+
+
+class OfLoaded(Reads):
+    def forward(self, x):
+        return self.linear(x) * sys.modules["settings"].scale
+
+
+class Environ(Reads):
+    def forward(self, x):
+        return self.linear(x) * float(os.environ.get("SCALE", "1"))
+
+
+class Getenv(Reads):
+    def forward(self, x):
+        return self.linear(x) * float(variable("SCALE", "1"))
+
+
+class OfFile(Reads):
+    def forward(self, x):
+        return self.linear(x) * float(open("scale").read())
+
+
+class Unloaded(Reads):
+    def forward(self, x):
+        import this
+        return self.linear(x) * len(this.s)
+
+
+@functools.lru_cache
+def cached_scale():
+    return SCALE
+
+
+class Cached(Reads):
+    def forward(self, x):
+        return self.linear(x) * cached_scale()
+
+
+class CachedMethod(Reads):
+    @functools.lru_cache
+    def scale(self):
+        return SCALE
+
+    def forward(self, x):
+        return self.linear(x) * self.scale()
+
+
+class Usual(Reads):
+    """What passes often name: functions, layouts, numbers and modules of installed packages, and parts of its own by name."""
+
+    def forward(self, x):
+        import torch.nn.functional as F
+        from math import pi
+        x = F.relu(getattr(self, f"{'linear'}")(x.contiguous(memory_format=torch.contiguous_format))).to(torch.float32) * pi
+        return torch.cat([torch.tanh(x), torch.nn.functional.gelu(x * numpy.sqrt(2.0))], dim=-1).sum(-1)
 
 
 class Inner(Reads):
@@ -146,11 +246,32 @@ class Keys(unittest.TestCase):
 
     def test_globals_count_whoever_reads_them(self):
         here = sys.modules[__name__]
-        for make in (lambda: Global(None), lambda: Reads(by_global), lambda: Reads(by_helper), lambda: Inner(None)):
+        for make in (lambda: Global(None), lambda: Reads(by_global), lambda: Reads(by_helper), lambda: Inner(None), lambda: ImportedOnce(None)):
             self.changed_by(make, here, "SCALE", 0.0)
-        self.changed_by(lambda: OfModule(None), settings, "scale", 0.0)
+        for make in (lambda: OfModule(None), lambda: Imported(None), lambda: ImportedWhole(None)):
+            self.changed_by(make, settings, "scale", 0.0)
+        numpy.autotrain_test_scale = 1.0
+        self.addCleanup(delattr, numpy, "autotrain_test_scale")
+        self.changed_by(lambda: OfInstalled(None), numpy, "autotrain_test_scale", 0.0)
         self.changed_by(lambda: OfClass(None), Config, "scale", 0.0)
         self.changed_by(lambda: Activation(torch.tanh), Activation, "scale", 3)
+
+    def test_what_no_name_tells_is_exported_anew(self):
+        for kind in (ByName, OfDictionary, OfLoaded, Environ, Getenv, OfFile, Unloaded, Cached, CachedMethod):
+            self.assertIsNone(self.key(kind(None)), kind.__name__)
+
+    def test_usual_passes_are_exported_once(self):
+        for make in (lambda: Usual(None), lambda: Named(2.0)):
+            keys = [self.key(self.made(make)) for _ in range(2)]
+            self.assertIsNotNone(keys[0])
+            self.assertEqual(*keys)
+
+    def test_defaults_of_torch_count(self):
+        before = self.key(self.made(lambda: Global(None)))
+        module = self.made(lambda: Global(None))
+        torch.set_default_dtype(torch.float64)
+        self.addCleanup(torch.set_default_dtype, torch.float32)
+        self.assertNotEqual(before, self.key(module))
 
     def test_globals_that_no_pass_reads_do_not_count(self):
         before = self.key(self.made(lambda: Global(None)))

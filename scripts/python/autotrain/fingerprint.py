@@ -39,7 +39,8 @@ def fingerprint(module, example, precisions):
     closures and globals, and the sources of all code that is of no installed package, the exporter's too. None where something of it
     has no lasting name."""
     import autotrain_export
-    digest = hashlib.sha256(f"{torch.__version__}\n{example}\n{precisions}\n{module!r}\n".encode())
+    made_by_default = f"{torch.get_default_dtype()} {torch.get_default_device()}"
+    digest = hashlib.sha256(f"{torch.__version__}\n{made_by_default}\n{example}\n{precisions}\n{module!r}\n".encode())
     try:
         for line in code_of(module):
             digest.update(f"{line}\n".encode())

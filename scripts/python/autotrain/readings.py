@@ -5,14 +5,26 @@ defaults, and in globals, which a program may set from its command line."""
 
 import dis
 import enum
+import functools
+import importlib.util
 import inspect
 import logging
 import sys
+import types
 from pathlib import Path
 
+import numpy
 import torch
 
-READS = ("LOAD_GLOBAL", "LOAD_NAME")
+READS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+# What code reads by these is written nowhere in it.
+UNSEEN = frozenset(("__dict__", "__globals__", "__import__", "_getframe", "attrgetter", "currentframe", "eval", "exec", "f_globals", "fromfile",
+                    "getenv", "getenvb", "globals", "import_module", "load", "memmap", "open", "read_bytes", "read_text", "vars"))
+
+
+PLAIN_DESCRIPTORS = (types.BuiltinFunctionType, types.GetSetDescriptorType, types.MemberDescriptorType, types.WrapperDescriptorType,
+                     types.MethodDescriptorType, types.ClassMethodDescriptorType)  # of no code in Python
+SIMPLE = (bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format, numpy.ufunc)
 
 
 class Unknown(Exception):
@@ -49,6 +61,34 @@ def attributes_in(code):
     return sorted({name for each in codes_in(code) for name in each.co_names})
 
 
+def is_of_self(step):
+    """Whether an instruction puts `self` on the stack, whose attributes are told all: alone, or before another variable."""
+    return step.argval == "self" or isinstance(step.argval, tuple) and step.argval[0] == "self"
+
+
+def check_seen(code):
+    """@raise Unknown for code that finds values in a way that no name in it tells."""
+    for each in codes_in(code):
+        if not UNSEEN.isdisjoint(each.co_names):
+            raise Unknown
+        steps = [step for step in dis.get_instructions(each) if step.opname not in ("PUSH_NULL", "CACHE", "EXTENDED_ARG")]
+        for step, following in zip(steps, steps[1:]):
+            if step.argval == "getattr" and not is_of_self(following):
+                raise Unknown
+
+
+def imports_in(code, package):
+    """Modules that code imports where it runs. @raise Unknown for one that is not loaded yet."""
+    for each in codes_in(code):
+        steps = [step for step in dis.get_instructions(each) if step.opname != "EXTENDED_ARG"]
+        for index, step in enumerate(steps):
+            if step.opname == "IMPORT_NAME":
+                name = importlib.util.resolve_name("." * steps[index - 2].argval + step.argval, package)
+                if name not in sys.modules:
+                    raise Unknown
+                yield from (sys.modules[name], sys.modules[name.split(".")[0]])
+
+
 def contents_of(cells):
     """Of those that have any yet."""
     found = []
@@ -60,12 +100,22 @@ def contents_of(cells):
     return found
 
 
+def functions_in(value):
+    """Those of an attribute of a class: a method, a property, or what another decorator made of one."""
+    if isinstance(value, property):
+        return [each for each in (value.fget, value.fset, value.fdel) if each]
+    if isinstance(value, (staticmethod, classmethod)):
+        return [value.__func__]
+    if isinstance(value, functools.cached_property):
+        return [value.func]
+    if inspect.isclass(value) or not hasattr(type(value), "__get__") or isinstance(value, PLAIN_DESCRIPTORS):
+        return []
+    return [value]
+
+
 def functions_of(kind):
     """Those of a class, but for the one that made the object: what it read is in the object."""
-    for name, value in vars(kind).items():
-        function = getattr(value, "fget", None) or getattr(value, "__func__", value)
-        if inspect.isfunction(function) and name != "__init__":
-            yield function
+    return [function for name, value in vars(kind).items() if name != "__init__" for function in functions_in(value)]
 
 
 def constants_of(kind):
@@ -81,7 +131,7 @@ class Texts:
         self.told = set()
 
     def of(self, value):
-        if value is None or isinstance(value, (bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size)):
+        if value is None or isinstance(value, SIMPLE):
             return f"{type(value).__name__} {value!r}"
         if isinstance(value, enum.Enum):
             return f"{type(value).__module__}.{type(value).__qualname__}.{value.name}"
@@ -95,7 +145,7 @@ class Texts:
         if isinstance(value, logging.Logger):
             return f"logger {value.name}"
         owner = getattr(value, "__self__", None)
-        if inspect.isroutine(value) and (owner is None or inspect.ismodule(owner)) and "<" not in value.__qualname__:
+        if inspect.isroutine(value) and (owner is None or inspect.ismodule(owner)) and "<" not in getattr(value, "__qualname__", "<"):
             return self.function(value)
         raise Unknown
 
@@ -105,11 +155,16 @@ class Texts:
         if kind in self.told or not is_own(kind.__module__):
             return text
         self.told.add(kind)
-        return f"{text}({self.of(constants_of(kind))}, {', '.join(map(self.function, functions_of(kind)))})"
+        functions = [self.function(each) if inspect.isfunction(each) else self.of(each) for each in functions_of(kind)]
+        return f"{text}({self.of(constants_of(kind))}, {', '.join(functions)})"
 
     def function(self, function):
         text = f"{function.__module__}.{function.__qualname__}"
+        if function.__name__ in UNSEEN:
+            raise Unknown
         code = getattr(function, "__code__", None)
+        if code is None and is_own(function.__module__):  # compiled, or what a decorator made of one
+            raise Unknown
         if code is None or function in self.told:
             return text
         self.told.add(function)
@@ -118,14 +173,22 @@ class Texts:
         if installed(code.co_filename):
             return f"{text}({self.of(kept)})"
         is_own(function.__module__)  # at a prompt nothing is
+        check_seen(code)
         named = [function.__globals__[name] for name in globals_in(code) if name in function.__globals__]
-        return f"{text}:{code.co_firstlineno}({self.of(kept)}, {', '.join(self.read(value, code) for value in named)})"
+        named += imports_in(code, function.__globals__.get("__package__"))
+        return f"{text}:{code.co_firstlineno}({self.of([kept, vars(function)])}, {', '.join(self.read(value, code) for value in named)})"
 
     def read(self, value, code):
         """A global; of a module, and of a class that serves as one, what the code may ask it for."""
         if not inspect.ismodule(value):
             return self.of(value)
-        if not is_own(value.__name__):
+        if (value, code) in self.told:
             return value.__name__
+        self.told.add((value, code))
+        own = is_own(value.__name__)
+        if own and "__getattr__" in vars(value):
+            raise Unknown
         asked = {name: vars(value)[name] for name in attributes_in(code) if name in vars(value)}
+        if not own:  # its code is that of its version
+            asked = {name: each for name, each in asked.items() if not (inspect.isclass(each) or inspect.isroutine(each))}
         return f"{value.__name__}({', '.join(f'{name}: {self.read(each, code)}' for name, each in asked.items())})"
