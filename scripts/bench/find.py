@@ -68,7 +68,8 @@ def search_of_program(loop, budget):
     inputs, targets = loop.batch(EFFECTIVE)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        written, arrays = data.write("train", (inputs, targets), folder)
+        arrays = data.write("train", (inputs, targets), folder)
+        written = data.section_of("train", arrays, folder)
         module = folder / "module.autotrain"
         export(loop.model, data.example_of(arrays), str(module), precisions=("fp32",))
         recipe = {**SETTINGS, "name": "twin", "data": {"train": written, "validation": written},
