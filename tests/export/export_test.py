@@ -26,11 +26,12 @@ sys.path[:0] = [str(PROJECT / "scripts" / "python"), str(Path(__file__).parent)]
 
 import models  # noqa: E402
 from autotrain_export import ExportError, export  # noqa: E402
-from autotrain_export.checking import Trial, _compare, apart, check  # noqa: E402
+from autotrain_export.checking import Trial, _compare, _other_last_bits, check  # noqa: E402
 from autotrain_export.example import Examples  # noqa: E402
 from autotrain_export.half import PRODUCTS, QuickProducts  # noqa: E402
 from autotrain_export.subject import take_apart  # noqa: E402
 from autotrain_export.tracing import trace_evaluation, trace_training  # noqa: E402
+from strange_models import LearnsInLargeSteps  # noqa: E402
 
 torch.set_num_threads(1)
 IMAGES = "float32[4,3,12,12]"
@@ -437,21 +438,39 @@ class Computed(TorchDispatchMode):
 
 
 class Checking(unittest.TestCase):
-    def test_a_wrong_gradient_is_seen_among_those_that_are_let_go_of(self):
-        net = made(models.mlp)
-        subject = take_apart(net, examples := Examples.parse(IMAGES))
-        graphs = {"training": trace_training(subject, examples, "fp32"), "evaluation": trace_evaluation(subject, examples, "fp32")}
-        self.assertEqual(check(graphs, subject, examples, Trial((2, 3), 2), "fp32"), 0)
-        graph = graphs["training"].graph
-        (results,) = (node for node in graph.nodes if node.op == "output")
-        for place in range(1, len(results.args[0])):
-            right = results.args[0][place]
-            with graph.inserting_before(results):
-                wrong = graph.call_function(torch.ops.aten.mul.Scalar, (right, 1.001))
-            results.args = ([*results.args[0][:place], wrong, *results.args[0][place + 1 :]],)
-            with self.assertRaisesRegex(ExportError, "gradients differ"):
-                check(graphs, subject, examples, Trial((2,)), "fp32")
-            results.args = ([*results.args[0][:place], right, *results.args[0][place + 1 :]],)
+    def test_a_wrong_gradient_is_seen_among_those_that_are_let_go_of_and_beside_much_larger_ones(self):
+        for maker, example in ((models.mlp, IMAGES), (LearnsInLargeSteps, "float32[4,8]")):
+            subject = take_apart(made(maker), examples := Examples.parse(example))
+            graphs = {"training": trace_training(subject, examples, "fp32"), "evaluation": trace_evaluation(subject, examples, "fp32")}
+            self.assertEqual(check(graphs, subject, examples, Trial((2, 3), 2), "fp32"), 0)
+            graph = graphs["training"].graph
+            (results,) = (node for node in graph.nodes if node.op == "output")
+            for place in range(1, len(results.args[0])):
+                right = results.args[0][place]
+                with graph.inserting_before(results):
+                    wrong = graph.call_function(torch.ops.aten.mul.Scalar, (right, 1.001))
+                results.args = ([*results.args[0][:place], wrong, *results.args[0][place + 1 :]],)
+                with self.assertRaisesRegex(ExportError, "gradients differ"):
+                    check(graphs, subject, examples, Trial((2,)), "fp32")
+                results.args = ([*results.args[0][:place], right, *results.args[0][place + 1 :]],)
+
+    def test_last_bits_are_turned_and_turned_back(self):
+        values = torch.cat([torch.randn(1000), torch.tensor([0.0, -0.0, 1e-45, 1.1754943508222875e-38, 3.4e38, float("inf"), float("nan")])])
+        with _other_last_bits([other := values.clone()]):
+            changed = (other != values) & ~values.isnan()
+        self.assertEqual((changed[:1000].all().item(), changed[1000:].tolist()), (True, [False, False, False, True, True, False, False]))
+        self.assertTrue(torch.equal(other.view(torch.int32), values.view(torch.int32)))
+
+    def test_roundings_are_taken_where_they_are_the_module_s_own(self):
+        """Of a difference of large numbers; one that is a thousand times as large is none."""
+        torch.manual_seed(0)
+        theirs = torch.randn(64)
+        ours, rounded = theirs + 1e-3 * torch.randn(64), theirs + 1e-3 * torch.randn(64)
+        with self.assertRaises(ExportError):
+            _compare("outputs", [ours], [theirs], None, "fp32")
+        self.assertGreater(_compare("outputs", [ours], [theirs], [(rounded, theirs)], "fp32"), 0)
+        with self.assertRaises(ExportError):
+            _compare("outputs", [theirs + 1], [theirs], [(rounded, theirs)], "fp32")
 
     def test_products_in_half_precision_are_those_of_float32_rounded(self):
         torch.manual_seed(0)
@@ -467,11 +486,12 @@ class Checking(unittest.TestCase):
         torch.manual_seed(0)
         right, noise = torch.randn(8, 8), 1e-9 * torch.randn(8)
         theirs, exact = [right + 1e-3 * torch.randn(8, 8), noise], [right, torch.zeros(8)]
-        for rounding in (0.0, 2.0**-7):
+        passes = list(zip(theirs, exact))
+        for precision in ("fp32", "bf16"):
             for wrong in (-right, torch.zeros(8, 8)):
                 with self.assertRaises(ExportError):
-                    _compare("gradients", [wrong, -noise], theirs, apart(theirs, exact) if rounding else None, rounding)
-        self.assertLess(_compare("gradients", [theirs[0], -noise], theirs, apart(theirs, exact), 2.0**-7), 1e-6)
+                    _compare("gradients", [wrong, -noise], theirs, passes, precision)
+            self.assertLess(_compare("gradients", [theirs[0], -noise], theirs, passes, precision), 1e-6)
 
     def test_the_user_s_module_and_random_numbers_are_left_as_they_were(self):
         net = made(models.Dropping).train()

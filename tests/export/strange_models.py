@@ -649,3 +649,74 @@ class LooksAtBits(Base):
 
     def forward(self, x):
         return self.body(x) + self.table((x.contiguous().view(torch.int32) >> 20).remainder(7).long()).mean(1)
+
+
+class KeepsAnAverageBehindAMask(Base):
+    """In an attribute; predictions stand beside very large or infinite numbers."""
+
+    def __init__(self, masked):
+        super().__init__()
+        self.average, self.masked = torch.zeros(5), masked
+
+    def forward(self, x, allowed):
+        logits = self.body(x)
+        if self.training:
+            self.average = 0.5 * self.average + 0.5 * logits.detach().mean(0)
+        else:
+            logits = logits - self.average
+        return logits.masked_fill(~allowed, self.masked)
+
+
+class AddsAMask(KeepsAnAverageBehindAMask):
+    def forward(self, x, allowed):
+        return super().forward(x, torch.ones_like(allowed)) + ~allowed * self.masked
+
+
+class MasksItsLogits(Base):
+    def __init__(self, masked):
+        super().__init__()
+        self.masked = masked
+
+    def forward(self, x, allowed):
+        return self.body(x).masked_fill(~allowed, self.masked)
+
+
+class ComparesBehindAMask(Base):
+    def forward(self, x, allowed):
+        logits = self.body(x)
+        return (logits - logits.mean(0)).masked_fill(~allowed, float("-inf"))
+
+
+class AveragesBesideAMask(Base):
+    """A buffer of statistics, which the evaluation alone is without, beside buffers of large and infinite numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", torch.full((5, 5), float("-inf")).triu(1))
+        self.register_buffer("calls", torch.tensor(10_000_000))
+        self.register_buffer("average", torch.zeros(5))
+        self.weight = torch.zeros(5)
+
+    def forward(self, x):
+        logits = self.body(x)
+        if self.training:
+            self.calls.add_(1)
+            self.weight = 0.5 * self.weight + 0.5 * logits.detach().mean(0)
+            self.average.copy_(self.weight)
+        return logits
+
+
+class LearnsInLargeSteps(Base):
+    """One gradient is a thousand million times as large as the others."""
+
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(5))
+
+    def forward(self, x):
+        return self.body(x) + 1e9 * self.shift
+
+
+class TakesLogarithms(Base):
+    def forward(self, x):
+        return self.body(x.log())

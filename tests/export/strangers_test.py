@@ -181,9 +181,16 @@ class Followed(Exported):
             self.assertIn("self.beside", said[-1])
 
     def test_samples_that_attend_to_each_other_are_noted(self):
-        said = []
-        export(made(models.AttendsToOtherSamples), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
-        self.assertIn("depends on what else is in its batch", said[-1])
+        for maker, example in ((models.AttendsToOtherSamples, VALUES), (models.ComparesBehindAMask, [VALUES, "bool[4,5]"])):
+            said = []
+            export(made(maker), example, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
+            self.assertIn("depends on what else is in its batch", said[-1])
+
+    def test_predictions_beside_very_large_numbers_are_the_module_s_bit_for_bit(self):
+        for masked in (-1e9, float("-inf"), float("nan")):
+            said = []
+            export(models.MasksItsLogits(masked), [VALUES, "bool[4,5]"], self.folder / "m.autotrain", say=said.append)
+            self.assertEqual(["bit for bit" in each for each in said], [True, True])
 
     def test_weights_that_lie_in_one_memory_are_written_each_and_learn(self):
         net = made(models.LiesInOneMemory)
@@ -226,7 +233,7 @@ class Refused(Exported):
     def refused(self, module, example, **options):
         target = self.folder / "refused.autotrain"
         with self.assertRaises(ExportError) as caught:
-            export(module, example, target, precisions=["fp32"], **options)
+            export(module, example, target, **{"precisions": ["fp32"], **options})
         self.assertFalse(target.exists())
         return str(caught.exception)
 
@@ -273,6 +280,20 @@ class Refused(Exported):
                 said = self.refused(made(maker), example)
                 for word in words:
                     self.assertIn(word, said)
+
+    def test_very_large_and_infinite_numbers_hide_nothing_beside_them(self):
+        for masked in (-1e2, -1e4, -1e9, float("-inf"), float("nan")):
+            for kind in (models.KeepsAnAverageBehindAMask, *([models.AddsAMask] if masked > -1e10 else [])):
+                for precision in ("fp32", "bf16"):
+                    with self.subTest(masked=masked, kind=kind.__name__, precision=precision):
+                        said = self.refused(made(lambda masked=masked, kind=kind: kind(masked)), [VALUES, "bool[4,5]"], precisions=[precision])
+                        self.assertIn("evaluated outputs differ", said)
+        self.assertIn("largest number of average", self.refused(made(models.AveragesBesideAMask), VALUES))
+
+    def test_a_module_that_computes_no_numbers_is_named(self):
+        said = self.refused(made(models.TakesLogarithms), VALUES)
+        self.assertIn("no numbers (NaN) of random samples", said)
+        self.assertIn(forward_of(models.TakesLogarithms), said)
 
     def test_what_is_no_module_is_named(self):
         self.assertIn("a function was given, and no module", self.refused(lambda x: x, VALUES))

@@ -21,11 +21,17 @@ from .twister import States
 from .values import Values
 
 # Graphs mostly run eager's very operators and give its bits. Where Python's version of one stands in for it, they may differ by
-# rounding: of the largest number among all gradients, say, since those that are zero but for rounding have no scale of their own.
+# rounding, in parts of each number, or of the tensor's scale where that is larger.
 TOLERANCE = 2e-5
-# In half precision, whose own rounding is coarse, each tensor may be so many times as far off as eager is from float32.
+# What is farther apart may be so many times as far as rounding takes the module itself: those that are zero but for rounding, say.
+MARGIN = 30
+# In half precision, whose own rounding is coarse, that is how far eager is from float32.
 HALF_MARGIN = 2
 HALF_ROUNDING = {"bf16": 2.0**-7, "fp16": 2.0**-10}
+OUTLIER = 50  # times the small numbers of a tensor: larger ones, as masks put them there, say nothing about the others' rounding
+SMALL = 10  # one in so many numbers is a small one
+TINY = 1e-30
+BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 PIECE = 1 << 22  # numbers that are compared at once
 # By how much more the gradient of an output is once. A power of two changes no other bit of what is proportional to it.
 SCALES = {"fp16": 2}
@@ -93,12 +99,12 @@ def _nudge(tensor, generator, shift):
 
 
 def _step(parameters, gradients):
-    """Moves the parameters far enough that predictions change."""
-    largest = _largest(gradients)
+    """Moves each of the parameters far enough that predictions change."""
     with torch.no_grad():
         for parameter, gradient in zip(parameters, gradients):
-            if gradient is not None and largest > 0:
-                parameter.sub_(loaded(gradient), alpha=1e-2 / largest)
+            largest = _largest(gradient)
+            if largest > TINY:
+                parameter.sub_(_finite(loaded(gradient)), alpha=1e-2 / largest)
 
 
 def _cloned(batch):
@@ -228,22 +234,47 @@ def _pieces(tensor):
     return tensor.detach().reshape(-1).split(PIECE)
 
 
-def _far(mine, other):
+def _finite(tensor):
+    """With 0 in the place of what is infinite or no number."""
+    return tensor if tensor.isfinite().all() else tensor.nan_to_num(0, 0, 0)
+
+
+def _largest(tensor):
+    """The largest of its absolute values that are finite; 0 of None."""
+    tensor = loaded(tensor)
+    return 0.0 if tensor is None or tensor.numel() == 0 else max(abs(end.item()) for end in _finite(tensor.detach()).aminmax())
+
+
+def scale_of(mine, other):
+    """The largest number of `other`, but for those that are very much larger than the small ones of those that differ; 0 where all are 0."""
+    if torch.equal(mine, other):
+        return _largest(other)
+    step = max(1, other.numel() // PIECE)
+    mine, other = (tensor.detach().reshape(-1)[::step].double() for tensor in (mine, other))
+    sizes = other.abs()
+    told = sizes.isfinite() & (sizes > 0)
+    if not told.any():
+        return 0.0
+    differing = sizes[told & (mine != other)]
+    small = differing.kthvalue(1 + len(differing) // SMALL).values if len(differing) > 1 else (differing if len(differing) else sizes[told]).min()
+    return sizes[told & (sizes <= OUTLIER * small)].max().item()
+
+
+def far(mine, other, scale, one_sided=float("inf")):
+    """How far two tensors are apart, in parts of each number of `other`, or of the scale where that is larger. The same numbers are not, also
+    where they are infinite or no numbers.
+
+    one_sided  how far a finite number is from what is none"""
     if mine.shape != other.shape:
         return float("inf")
     worst = 0.0
     for piece, beside in zip(_pieces(mine), _pieces(other)):
         if piece.numel():
-            difference = (piece.double() - beside.double()).abs().max().item()
-            worst = max(worst, difference if difference == difference else float("inf"))
+            piece, beside = piece.double(), beside.double()
+            parts = (piece - beside).abs() / beside.abs().clamp_min(max(scale, TINY))
+            parts = parts.where(piece.isfinite() & beside.isfinite(), one_sided)
+            worst = max(worst, parts.masked_fill((piece == beside) | (piece.isnan() & beside.isnan()), 0).max().item())
     return worst
-
-
-def _largest(tensors):
-    """The largest of their absolute values."""
-    each = (loaded(tensor) for tensor in tensors if tensor is not None)
-    ends = [end.double().abs() for tensor in each if tensor.numel() for end in tensor.detach().aminmax()]
-    return torch.stack([end.cpu() for end in ends]).max().item() if ends else 0.0
 
 
 def same(ours, theirs):
@@ -251,46 +282,58 @@ def same(ours, theirs):
     return all(mine is other or (mine is not None and other is not None and torch.equal(loaded(mine), loaded(other))) for mine, other in zip(ours, theirs))
 
 
-def apart(tensors, exact):
-    """How far each tensor of half precision is from the exact one."""
-    return [0.0 if tensor is None or other is None else _far(loaded(tensor), loaded(other)) for tensor, other in zip(tensors, exact)]
-
-
-def _compare(name, ours, theirs, off, rounding, where="", parameters=()):
+def _compare(name, ours, theirs, passes, precision, where="", names=()):
     """How far two lists of tensors are apart, in parts of the largest number. Raises ExportError where that is more than rounding.
 
+    passes  of each of theirs, what the module gives in two passes that are apart by rounding alone; None: not known
     where  the line of the module's forward pass
-    parameters  names, where the lists are gradients
-    off  how far each of theirs is from exact numbers, in half precision; None: not known"""
+    names  of parameters and buffers, where the lists are of them"""
     if same(ours, theirs):
         return 0.0
-    scale = max(_largest(theirs), 1e-30)
-    worst = 0.0
     for place, (mine, other) in enumerate(zip(ours, theirs)):
         if (mine is None) != (other is None):
-            which = f"parameter {parameters[place]}" if parameters else f"one of the {name}"
+            which = f"parameter {names[place]}" if names else f"one of the {name}"
             raise ExportError(
                 f"the traced graph does not compute what the module does: {which} has a gradient in {'the module' if mine is None else 'the graph'} only{where}\n"
                 "What is computed of parameters is computed in the forward pass, each time, and a parameter is not another one from one pass to the next."
             )
+    scales = [0.0 if other is None else scale_of(loaded(mine), loaded(other)) for mine, other in zip(ours, theirs)]
+    of_all = max(*scales, TINY)
+    worst = 0.0
+    for place, (mine, other) in enumerate(zip(ours, theirs)):
         if mine is other:
             continue
         mine, other = loaded(mine), loaded(other)
-        if torch.equal(mine, other):
-            continue
-        allowed = TOLERANCE * scale
-        if off is not None:
-            allowed += HALF_MARGIN * off[place] + rounding * _largest([other])
-        far = _far(mine, other)
-        if far > allowed:
+        _check_numbers(name, other, where, names[place] if names else "")
+        scale = scales[place] or of_all  # what is 0 has none of its own
+        allowed = TOLERANCE if other.dtype.is_floating_point else 0.0
+        if precision in HALF_ROUNDING and scales[place] and allowed:
+            allowed += HALF_ROUNDING[precision]
+        if passes is not None and passes[place][0] is not None:
+            one, another = (loaded(each) for each in passes[place])
+            allowed += (HALF_MARGIN if precision in HALF_ROUNDING else MARGIN) * far(one, another, scale, one_sided=0.0)
+        distance = far(mine, other, scale)
+        if distance > allowed:
             raise ExportError(
-                f"the traced graph does not compute what the module does: the {name} differ by {far / scale:.1e} of the largest number{where}\n"
+                f"the traced graph does not compute what the module does: the {name} differ by {distance:.1e} of the largest number"
+                f"{f' of {names[place]}' if names else ''}{where}\n"
                 "A forward pass that draws random numbers outside of PyTorch, counts its calls, goes on where something raises, or keeps tensors in "
                 "attributes that are no buffers (an average, a table made of weights, the state of the batch before), cannot be exported: use torch's "
                 "random numbers, and register_buffer."
             )
-        worst = max(worst, far / scale)
+        worst = max(worst, distance * scale / of_all)
     return worst
+
+
+def _check_numbers(name, tensor, where, which):
+    """Refuses a prediction, a loss or a gradient without any number, which nothing can be held against."""
+    if name != "buffers" and tensor.numel() and tensor.isnan().all():
+        raise ExportError(
+            f"the module computes no numbers (NaN) of random samples, so that nothing shows whether its graph computes the same: all of its {name}"
+            f"{f', that of {which}' if which else ''}{where}\n"
+            "Inputs are drawn about 0, with both signs, and masks at random. Have it compute numbers of any: log(x.clamp_min(1e-6)) for log(x), "
+            "and something to attend to where all is masked."
+        )
 
 
 def _set(tensors, values):
@@ -310,32 +353,63 @@ def _cotangents(subject):
     return of
 
 
-class _Exact:
-    """What the module gives in float32 for a step in half precision, computed where it is asked for: only rounding needs it."""
+def _turn_last_bits(tensor):
+    """Makes the last bit of each number another, but of the smallest; twice, and all are what they were."""
+    bits = BITS.get(tensor.dtype)
+    if bits is not None:
+        sizes = tensor.detach().abs()
+        turned = (sizes >= torch.finfo(tensor.dtype).tiny) & sizes.isfinite()
+        tensor.detach().view(bits).bitwise_xor_(turned.to(bits))
+
+
+def _with_other_bits(tensor):
+    tensor = tensor.clone()
+    _turn_last_bits(tensor)
+    return tensor
+
+
+@contextmanager
+def _other_last_bits(parameters):
+    for parameter in parameters:
+        _turn_last_bits(parameter)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            _turn_last_bits(parameter)
+
+
+class _Rounding:
+    """What rounding does to the module in a step: passes of the same step that are apart by that alone, computed where they are asked for. In half
+    precision one of them is in float32; in float32, the last bits of weights, buffers and inputs are others in one."""
 
     def __init__(self, eager, precision):
-        self.eager, self.known = eager, precision != "fp32"
-        self.before = [buffer.detach().clone() for buffer in eager.buffers()] if self.known else []
+        self.eager, self.precision = eager, precision
+        self.before = [buffer.detach().clone() for buffer in eager.buffers()]
 
-    def none_off(self, theirs):
-        """As `off`, were half precision exact: what agrees so agrees the more, and nothing needs to be computed. None where nothing is half."""
-        return [[0.0] * len(tensors) if self.known else None for tensors in theirs]
+    def passes(self, run):
+        """Of each list of tensors that `run` gives and of the buffers, a pair for each tensor."""
+        one = self._pass(run, self.precision)
+        if self.precision != "fp32":
+            other = self._pass(run, "fp32")
+        else:
+            with _other_last_bits(self.eager.subject.parameters.values()):
+                other = self._pass(run, "fp32", _with_other_bits)
+        return [list(zip(*lists)) for lists in zip(other, one)]
 
-    def off(self, run, theirs):
-        """How far each list of tensors of half precision is from what `run` gives exactly, and the buffers are."""
-        buffers = self.eager.buffers()
-        after = [buffer.detach().clone() for buffer in buffers]
-        _set(buffers, self.before)
-        exact = run("fp32")
-        result = [apart(half, single) for half, single in zip([*theirs, after], [*exact, buffers])]
-        _set(buffers, after)
-        return result
+    def _pass(self, run, precision, changed=torch.clone):
+        original = self.eager.subject.original
+        # Each begins with what the module keeps by now: what it keeps in attributes is no rounding.
+        with values_kept(original, original.parameters()), attributes_kept(original):
+            _set(self.eager.buffers(), [changed(buffer) for buffer in self.before])
+            results = run(precision, changed)
+            return [*results, [buffer.detach().clone() for buffer in self.eager.buffers()]]
 
 
 def _check_proportional(ours, scaled, subject):
     """Refuses gradients that are not so many times as large as that of the output is, since training scales that."""
-    far = max((_far(loaded(one), loaded(other)) for one, other in zip(ours, scaled) if one is not None and one is not other), default=0.0)
-    if far > TOLERANCE * max(_largest(ours), 1e-30):
+    pairs = ((loaded(other), loaded(one)) for one, other in zip(ours, scaled) if one is not None and one is not other)
+    if any(far(other, one, scale_of(other, one)) > TOLERANCE for other, one in pairs):
         raise ExportError(
             f"the gradients of the module are not proportional to that of its output{_at(subject, '.')}\n"
             "A hook or an autograd function clips, rounds or normalises them on their way. Here gradients are scaled while they are added up, so that others "
@@ -355,40 +429,36 @@ def check(graphs, subject, examples, trial, precision, folder=None, proportional
 
 def _check(graphs, subject, examples, trial, precision, folder, proportional):
     eager, traced, cotangent_of = _Eager(subject, precision, folder), _Graphs(graphs, subject), _cotangents(subject)
-    rounding = HALF_ROUNDING.get(precision, 0.0)
     worst = 0.0
 
-    def compare(names, ours, theirs, run, exact):
+    def compare(names, ours, theirs, run, rounding):
         """Lists of tensors each, and after them the buffers. What is the module's own bit for bit needs no second look."""
         nonlocal worst
         ours, theirs = [*ours, list(traced.buffers.values())], [*theirs, eager.buffers()]
         if all(same(*pair) for pair in zip(ours, theirs)):
             return
         try:
-            worst = max(worst, far_apart(names, ours, theirs, exact.none_off(theirs)))
+            worst = max(worst, far_apart(names, ours, theirs, [None] * len(ours)))
         except ExportError:
-            if not exact.known:
-                raise
-            worst = max(worst, far_apart(names, ours, theirs, exact.off(run, theirs[:-1])))
+            worst = max(worst, far_apart(names, ours, theirs, rounding.passes(run)))
 
-    def far_apart(names, ours, theirs, off):
-        where = _at(subject, ".")
-        learning = subject.learning
-        return max(_compare(*each, rounding, where, learning if each[0] == "gradients" else ()) for each in zip((*names, "buffers"), ours, theirs, off))
+    def far_apart(names, ours, theirs, passes):
+        where, of = _at(subject, "."), {"gradients": subject.learning, "buffers": list(subject.buffers)}
+        return max(_compare(*each, precision, where, of.get(each[0], ())) for each in zip((*names, "buffers"), ours, theirs, passes))
 
     for step, samples in enumerate(trial.steps):
         batch = examples.batch(samples, seed=samples + step)
 
-        def run(precision, step=step, batch=batch):
-            output, gradients = eager.train(step, batch, cotangent_of, precision)
+        def run(precision, changed=torch.clone, step=step, batch=batch):
+            output, gradients = eager.train(step, [changed(tensor) for tensor in batch], cotangent_of, precision)
             return [output], gradients
 
-        exact = _Exact(eager, precision)
+        rounding = _Rounding(eager, precision)
         buffers = copies(traced.buffers) if step == 0 and proportional else {}
         output, gradients = run(precision)
         cotangent = cotangent_of(output[0])
         ours, mine = traced.train(step, batch, cotangent, gradients, folder)
-        compare(("outputs", "gradients"), ([ours], mine), (output, gradients), run, exact)
+        compare(("outputs", "gradients"), ([ours], mine), (output, gradients), run, rounding)
         if step == 0 and proportional:
             _set(traced.buffers.values(), buffers.values())
             scale = SCALES.get(precision, SCALE)
@@ -402,10 +472,10 @@ def _check(graphs, subject, examples, trial, precision, folder, proportional):
     if trial.evaluated:
         batch = examples.batch(trial.evaluated, seed=trial.evaluated)
 
-        def run_evaluation(precision):
-            return [eager.evaluate(99, batch, precision)]
+        def run_evaluation(precision, changed=torch.clone):
+            return [eager.evaluate(99, [changed(tensor) for tensor in batch], precision)]
 
-        exact = _Exact(eager, precision)
+        rounding = _Rounding(eager, precision)
         (theirs,) = run_evaluation(precision)
-        compare(["evaluated outputs"], [traced.evaluate(99, batch)], [theirs], run_evaluation, exact)
+        compare(["evaluated outputs"], [traced.evaluate(99, batch)], [theirs], run_evaluation, rounding)
     return worst

@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from .checking import copies
+from .checking import copies, far, scale_of
 from .errors import ExportError
 from .machine import of_machine
 from .places import forward_of
@@ -151,7 +151,7 @@ def depends_on_others(subject, examples, both):
 
     def is_other(both):
         each = torch.cat([predicted([tensor[place : place + 1] for tensor in batch]) for place in range(2)])
-        return both.shape == each.shape and bool((both - each).abs().max() > 10 * TOLERANCE * both.abs().max())
+        return both.shape == each.shape and far(both, each, scale_of(both, each)) > 10 * TOLERANCE
 
     try:
         return is_other(both) and is_other(predicted(batch))  # the first may have drawn random numbers
