@@ -174,6 +174,13 @@ class Followed(Exported):
         export(made(models.IgnoresWhileItTrains), VALUES, self.folder / "m.autotrain", precisions=["fp32"], loss=True, targets="int64[4]<5", say=said.append)
         self.assertIn("targets of -1,", said[-1])
 
+    def test_a_loss_that_random_samples_have_none_of_is_told_by_larger_ones(self):
+        for reduction in (torch.sum, torch.mean):
+            said = []
+            export(made(lambda reduction=reduction: models.Tolerates(10, reduction)), VALUES, self.folder / "m.autotrain", precisions=["fp32"], loss=True,
+                   targets="float32[4,5]", say=said.append)  # fmt: skip
+            self.assertIn(f"is the {reduction.__name__} of its samples' losses", said[-1])
+
     def test_a_loss_beside_the_main_one_is_noted(self):
         for maker in (models.KeepsALoss, models.KeepsALossAndAView):
             said = []
@@ -289,6 +296,12 @@ class Refused(Exported):
                         said = self.refused(made(lambda masked=masked, kind=kind: kind(masked)), [VALUES, "bool[4,5]"], precisions=[precision])
                         self.assertIn("evaluated outputs differ", said)
         self.assertIn("largest number of average", self.refused(made(models.AveragesBesideAMask), VALUES))
+
+    def test_losses_that_do_not_tell_their_mean_from_their_sum_are_named(self):
+        for reduction in (torch.sum, lambda losses: (losses.sum() - 1).log()):
+            said = self.refused(made(lambda reduction=reduction: models.Tolerates(1e9, reduction)), VALUES, loss=True, targets="float32[4,5]")
+            self.assertIn("does not tell the mean over samples from their sum", said)
+            self.assertIn(forward_of(models.Tolerates), said)
 
     def test_a_module_that_computes_no_numbers_is_named(self):
         said = self.refused(made(models.TakesLogarithms), VALUES)

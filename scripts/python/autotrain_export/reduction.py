@@ -19,13 +19,30 @@ from .places import forward_of
 PARTS = (2, 5)  # of different size
 TOLERANCE = 1e-4  # of the loss: float32 adds up in another order
 IGNORED = (-100, -1)  # targets of these values count for nothing by custom
+SCALES = (10, 100, 1000, 0.1, 0.01)  # of what is drawn, where its losses are 0
 
 
 def reduction_of(subject, examples):
     """"mean" or "sum", and those targets that count for nothing by custom and must not occur, since the loss is neither with them. Raises
-    ExportError where it is neither without them."""
-    possible, unusable = {"mean", "sum"}, []
-    for losses, what, ignored in _cases(subject, examples):
+    ExportError where it is neither without them, or where the losses do not tell."""
+    possible, unusable = _left_of({"mean", "sum"}, _cases(subject, examples), subject)
+    if len(possible) > 1:  # a tolerance may be larger, or smaller, than what is drawn
+        possible, _ = _left_of(possible, _scaled_cases(subject, examples), subject)
+    if len(possible) > 1:
+        place = forward_of(subject.original, ".")
+        raise ExportError(
+            "the loss of random samples is 0, or no number, which does not tell the mean over samples from their sum, and so it is where their numbers are "
+            f"{', '.join(f'{scale:g}' for scale in SCALES)} times as large" + (f":\n  {place}\n" if place else ".\n") +
+            "Inputs and targets are drawn about 0, as large as 1. Export the module with such a tolerance, or with such weights, that some of them have a loss; or "
+            "leave the loss to the recipe."
+        )
+    return possible.pop(), unusable
+
+
+def _left_of(possible, cases, subject):
+    """Which of the reductions the losses of cases leave possible, and the targets with which it is neither. Losses of 0 leave both."""
+    unusable = []
+    for losses, what, ignored in cases:
         left = possible & _reductions(*losses)
         if left or ignored is None:
             possible = left
@@ -41,7 +58,7 @@ def reduction_of(subject, examples):
                 "ignored or masked, or by class weights, weighs batches by that. Or leave the loss to the recipe, which knows these weights: "
                 "loss: {name: cross_entropy}."
             )
-    return "mean" if "mean" in possible else "sum", unusable
+    return possible, unusable
 
 
 def _losses_or_none(subject, batch, may_fail, training):
@@ -59,7 +76,7 @@ def _cases(subject, examples):
     """Losses of a batch and its parts, what is special about it, and the target that is ignored by custom that it has, or None: of each batch
     in evaluation mode; in training mode of random samples, of one batch that has more of 0 everywhere, and of those whose loss is no number
     in evaluation mode."""
-    in_training = not any("running_" in name for name in subject.buffers)  # where statistics are those of a micro-batch
+    in_training = _trains_alike(subject)
     batches = list(_batches(examples))
     for place, (batch, what, ignored) in enumerate(batches):
         losses = _losses_or_none(subject, batch, ignored is not None, training=False)
@@ -69,6 +86,23 @@ def _cases(subject, examples):
             yield from _in_training(subject, batch, what, ignored)
     if in_training and len(batches) > 1:
         yield from _in_training(subject, _with_more_zeros(batches[0][0]), "with more of 0 among whole numbers", None)
+
+
+def _scaled_cases(subject, examples):
+    """As `_cases`, of larger and smaller numbers, as far as the module takes them."""
+    for scale in SCALES:
+        batch = tuple(tensor * scale if tensor.dtype.is_floating_point else tensor for tensor in examples.batch(sum(PARTS), seed=11))
+        what = f"random samples, {scale:g} times as large"
+        losses = _losses_or_none(subject, batch, True, training=False)
+        if losses is not None:
+            yield losses, what, None
+        if _trains_alike(subject):
+            yield from _in_training(subject, batch, what, None)
+
+
+def _trains_alike(subject):
+    """Whether losses in training mode are of single samples, and not by statistics of a micro-batch."""
+    return not any("running_" in name for name in subject.buffers)
 
 
 def _in_training(subject, batch, what, ignored):
