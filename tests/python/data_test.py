@@ -129,6 +129,9 @@ class Recipes(unittest.TestCase):
                 read(file)
             file.write_text("stop: {updates: 3}\n")
             self.assertEqual(read(file), {"extends": [str(file).replace("$", "$$")]})
+            link = Path(name).resolve() / "link.yaml"
+            link.symlink_to(file)
+            self.assertEqual(read(link), {"extends": [str(link)]})  # what it extends is looked for beside the link, as by the program
 
     def test_keys_of_ours_stand_above_files_and_a_name_below_them(self):
         with tempfile.TemporaryDirectory() as name:

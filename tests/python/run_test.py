@@ -21,7 +21,7 @@ import torch
 os.environ["AUTOTRAIN_PROGRAM"] = str(Path(sys.argv[3]).resolve())
 
 import autotrain  # noqa: E402
-from autotrain import exports, program  # noqa: E402
+from autotrain import exports, program, training  # noqa: E402
 from autotrain.run import standing  # noqa: E402
 
 RECIPE = {"name": "points", "seed": 1, "loss": {"name": "cross_entropy"}, "optimizer": {"name": "adamw", "lr": 0.01,
@@ -244,8 +244,6 @@ class Resumes(unittest.TestCase):
                 self.train("resumed", resume=True, **options)
         with self.assertRaisesRegex(autotrain.Error, "holds a run already\n.*resume=True"):
             self.train("resumed")
-        with self.assertRaisesRegex(autotrain.Error, "the recipe changes what is learned"):
-            self.train("resumed", resume=True, recipe={**self.RECIPE, "seed": 2})
         run = self.train("resumed", seed=4, resume=True)  # a new process may draw other first weights
         self.assertEqual((run.summary["status"], run.summary["updates"]), ("completed", 400))
         self.assertEqual(run.path, began.path)
@@ -267,7 +265,21 @@ class Resumes(unittest.TestCase):
         with self.assertRaises(autotrain.Error):
             self.train("none", recipe={**short, "optimizer": {"name": "none"}})
         self.assertFalse((Path(self.folder.name) / "none").exists())
+        (Path(self.folder.name) / "file").touch()
+        with self.assertRaisesRegex(autotrain.Error, "file/run: cannot be made: Not a directory"):
+            self.train("file/run", recipe=short)
+        left = Path(self.folder.name) / "none" / "given"  # by one that was killed in its search
+        left.mkdir(parents=True)
+        for name in ("train-inputs.npy", "model.autotrain"):
+            (left / name).write_text("of something else")
         self.assertEqual(self.train("none", recipe=short, resume=True).summary["updates"], 2)
+
+    def test_a_folder_that_another_trains_in_is_left_alone(self):
+        folder = Path(self.folder.name) / "busy"
+        folder.mkdir()
+        with training.held(folder), self.assertRaisesRegex(autotrain.Error, "busy: is being trained in by another process"):
+            self.train("busy")
+        self.assertEqual(list(folder.iterdir()), [])
 
 
 class Folders(unittest.TestCase):

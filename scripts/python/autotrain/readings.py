@@ -18,10 +18,9 @@ import torch
 
 READS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 # What code reads by these is written nowhere in it.
-UNSEEN = frozenset(("__dict__", "__globals__", "__import__", "_getframe", "attrgetter", "currentframe", "eval", "exec", "f_globals", "fromfile",
-                    "getenv", "getenvb", "globals", "import_module", "load", "memmap", "open", "read_bytes", "read_text", "vars"))
-
-
+UNSEEN = frozenset(("__dict__", "__getattribute__", "__globals__", "__import__", "_getframe", "attrgetter", "currentframe", "eval", "exec",
+                    "f_globals", "fromfile", "getenv", "getenvb", "globals", "import_module", "load", "memmap", "open", "read_bytes",
+                    "read_text", "vars"))
 PLAIN_DESCRIPTORS = (types.BuiltinFunctionType, types.GetSetDescriptorType, types.MemberDescriptorType, types.WrapperDescriptorType,
                      types.MethodDescriptorType, types.ClassMethodDescriptorType)  # of no code in Python
 SIMPLE = (bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format, numpy.ufunc)
@@ -73,7 +72,7 @@ def check_seen(code):
             raise Unknown
         steps = [step for step in dis.get_instructions(each) if step.opname not in ("PUSH_NULL", "CACHE", "EXTENDED_ARG")]
         for step, following in zip(steps, steps[1:]):
-            if step.argval == "getattr" and not is_of_self(following):
+            if step.argval in ("getattr", "hasattr") and not is_of_self(following):
                 raise Unknown
 
 
@@ -83,7 +82,8 @@ def imports_in(code, package):
         steps = [step for step in dis.get_instructions(each) if step.opname != "EXTENDED_ARG"]
         for index, step in enumerate(steps):
             if step.opname == "IMPORT_NAME":
-                name = importlib.util.resolve_name("." * steps[index - 2].argval + step.argval, package)
+                dots = "." * steps[index - 2].argval
+                name = importlib.util.resolve_name(dots + step.argval, package) if package or not dots else None
                 if name not in sys.modules:
                     raise Unknown
                 yield from (sys.modules[name], sys.modules[name.split(".")[0]])

@@ -19,7 +19,7 @@ def read(recipe):
         raise StepError("recipe", f"is a {type(recipe).__name__}", "give a dictionary of keys, or the path of a file with them")
     if not Path(recipe).is_file():
         raise Error(str(recipe), "is not a file", "give the path of a recipe, or a dictionary of its keys")
-    return {"extends": [literal(str(Path(recipe).resolve()))]}
+    return {"extends": [literal(str(Path.cwd() / recipe))]}
 
 
 def extended(named, folder):

@@ -1,5 +1,6 @@
 """A run of the program, started from Python on a module and arrays."""
 
+import fcntl
 import filecmp
 import itertools
 import os
@@ -56,7 +57,6 @@ def holds_a_run(folder):
 
 def free_folder(name):
     """Made here, so that nobody else takes it."""
-    Path("runs").mkdir(exist_ok=True)
     for number in itertools.count(1):
         folder = (Path("runs") / f"{name}-{number}").resolve()
         try:
@@ -67,19 +67,35 @@ def free_folder(name):
 
 
 @contextmanager
+def held(folder):
+    """Nobody else trains there meanwhile: the program that is given the descriptor holds the folder too, should this process be killed."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Error(str(folder), "is being trained in by another process", "wait for its end, or give another output=") from error
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def run_folder(output, name, resume):
-    """The folder of a run, made where it is not there, and taken away again where it stays empty."""
+    """The folder of a run and its descriptor. It is made where it is not there, and taken away again where it stays empty."""
     if output is None and resume:
         raise StepError("resume", "does not say which run to go on with", "add output= with the run's folder")
     folder = free_folder(name) if output is None else Path(output).resolve()
-    if holds_a_run(folder) and not resume:
-        raise Error(str(folder), "holds a run already", "give another output=, or resume=True to go on with it")
     was_there = output is not None and folder.exists()
-    if folder.exists() and not folder.is_dir():
-        raise Error(str(folder), "is a file", "give the path of a folder, or of none yet, as output=")
-    folder.mkdir(parents=True, exist_ok=True)
     try:
-        yield folder
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Error(str(folder), f"cannot be made: {error.strerror}", "give the path of a folder, or of none yet, as output=") from error
+    try:
+        with held(folder) as descriptor:
+            if holds_a_run(folder) and not resume:
+                raise Error(str(folder), "holds a run already", "give another output=, or resume=True to go on with it")
+            yield folder, descriptor
     finally:
         if not was_there:
             with suppress(OSError):  # it holds something
@@ -107,30 +123,38 @@ def alike(file, other):
     return network_of(file) == network_of(other) if file.name == MODEL else filecmp.cmp(file, other, shallow=False)
 
 
+def check_same(made, place):
+    """@raise StepError where a run that is resumed was begun with something else."""
+    for file in sorted(made.iterdir()):
+        there = place / file.name
+        if there.exists() and not alike(file, there):
+            raise StepError("module" if file.name == MODEL else file.stem, f"is not what the run in {place.parent} was begun with",
+                            "give what it was begun with, or another output=")
+
+
 @contextmanager
 def placed(made, place):
-    """Moves what was written to where the run reads it. What is there already, of a run that is resumed, has to be the same. It stays
-    for a later resume, unless no run began."""
-    is_new = not place.exists()
+    """Moves what was written to where the run reads it, unless it is there, of a run that is resumed. It stays for a later resume where a
+    run began."""
+    if holds_a_run(place.parent):
+        check_same(made, place)
+    else:
+        shutil.rmtree(place, ignore_errors=True)  # of one that was killed before it began
     place.mkdir(exist_ok=True)
     try:
-        for file in sorted(made.iterdir()):
-            there = place / file.name
-            if not there.exists():
-                file.rename(there)
-            elif not alike(file, there):
-                raise StepError("module" if file.name == MODEL else file.stem, f"is not what the run in {place.parent} was begun with",
-                                f"give what it was begun with, or another output=; where no run began, remove {place}")
+        for file in made.iterdir():
+            if not (place / file.name).exists():
+                file.rename(place / file.name)
         yield
     finally:
-        if is_new and not holds_a_run(place.parent):
+        if not holds_a_run(place.parent):
             shutil.rmtree(place)
 
 
-def run_program(arguments, output, show, scratch):
-    """@return the program's exit code, and what it said."""
+def run_program(arguments, output, descriptor, show, scratch):
+    """@param descriptor: of the output. @return the program's exit code, and what it said."""
     with open(scratch / "said", "w+") as said:
-        child = program.start("train", *arguments, "--output", output, "--quiet", stdout=said, stderr=said)
+        child = program.start("train", *arguments, "--output", output, "--quiet", stdout=said, stderr=said, pass_fds=[descriptor])
         try:
             follow(child, output, show)
         finally:  # whoever waited for it is gone
@@ -154,13 +178,13 @@ def train(recipe, module, *, train, validation=None, output=None, resume=False, 
     asked, module = recipes.read(recipe), eager(module)
     samples = {"train": train} if validation is None else {"train": train, "validation": validation}
     name = recipes.name_of(recipe, module)
-    with run_folder(output, name, resume) as output, tempfile.TemporaryDirectory(prefix=".given-", dir=output) as scratch:
+    with run_folder(output, name, resume) as (output, descriptor), tempfile.TemporaryDirectory(prefix=".given-", dir=output) as scratch:
         scratch, place = Path(scratch), output / "given"
         made = scratch / "given"
         made.mkdir()
         config = recipes.write(asked, write_given(made, place, module, samples, example, precisions), name, scratch)
         with placed(made, place):
-            code, said = run_program(["--config", config, *(["--resume"] if resume else [])], output, show, scratch)
+            code, said = run_program(["--config", config, *(["--resume"] if resume else [])], output, descriptor, show, scratch)
             if code != 0:
                 raise program.failure(code, recipes.with_places(said, config))
         for file in place.glob("*.npy"):
