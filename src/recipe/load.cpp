@@ -51,10 +51,7 @@ class Merger {
   explicit Merger(const Catalog& catalog) : short_forms_(short_forms(catalog)) {}
 
   // Of whole recipes, whose `name` chooses no row.
-  void merge_recipes(YamlNode& base, const YamlNode& over) const {
-    if (base.kind == Kind::kMap && over.kind == Kind::kMap) return merge_entries(base, over, "");
-    base = over;
-  }
+  void merge_recipes(YamlNode& base, const YamlNode& over) const { merge_entries(base, over, ""); }
 
  private:
   void merge(YamlNode& base, const YamlNode& over, const std::string& path) const {
@@ -127,7 +124,7 @@ class Extender {
     base.location = tree.location;
     for (const YamlNode& file : extended_files(value))
       merger_.merge_recipes(base, load_extended(file, folder));
-    merger_.merge_recipes(base, tree);
+    merger_.merge_recipes(base, tree);  // which is a map, as it has the key
     return base;
   }
 
@@ -145,7 +142,12 @@ class Extender {
     if (std::find(open_.begin(), open_.end(), canonical) != open_.end()) {
       throw Error(ExitCode::kBadRecipe, where, "goes in a circle: " + cycle_text(open_, canonical));
     }
-    return load(path, path.lexically_normal().string());
+    YamlNode extended = load(path, path.lexically_normal().string());
+    if (extended.kind != Kind::kMap) {
+      throw Error(ExitCode::kBadRecipe, where, quote(path.string()) + " has no keys",
+                  "give a recipe, a YAML file of `key: value`, or leave the name out");
+    }
+    return extended;
   }
 
   LookUp variables_;
@@ -181,11 +183,14 @@ YamlNode override_tree(const std::string& text) {
 
 Recipe finish(YamlNode tree, const std::string& name, const Merger& merger, const Catalog& catalog,
               const LoadOptions& options) {
-  if (tree.kind == Kind::kNull) tree.location = {name, 0, 0};
+  if (tree.kind == Kind::kNull) {
+    tree.location = {name, 0, 0};
+    if (!options.overrides.empty()) tree.kind = Kind::kMap;
+  }
   for (const std::string& text : options.overrides) {
     YamlNode over = override_tree(text);
     expand_variables(over, options.variables);
-    merger.merge_recipes(tree, over);
+    if (tree.kind == Kind::kMap) merger.merge_recipes(tree, over);  // what else it is, is told as it is read
   }
   Recipe recipe = read_recipe(tree, catalog);
   check_recipe(recipe, catalog);

@@ -406,6 +406,22 @@ TEST(Load, ExtendsThatGoesInACircleOrNowhereIsARecipeError) {
   test::expect_error(ExitCode::kMissingFile, [&] { load_recipe_file(folder / "none.yaml", rows()); });
 }
 
+TEST(Load, WhatHasNoKeysIsNeitherExtendedNorOverridden) {
+  const TemporaryFolder folder;
+  folder.write("named.yaml", "name: named\n");
+  for (const char* content : {"", "# nothing\n", "- 1\n", "text\n"}) {
+    folder.write("other.yaml", content);
+    folder.write("r.yaml", "extends: [named.yaml, other.yaml]\n");
+    const auto error =
+        test::expect_error(ExitCode::kBadRecipe, [&] { load_recipe_file(folder / "r.yaml", rows()); });
+    EXPECT_TRUE(test::holds(error.what(), "r.yaml:1:23")) << content;
+    EXPECT_TRUE(test::holds(error.what(), "has no keys")) << content;
+  }
+  folder.write("list.yaml", "- name: listed\n");
+  test::expect_error(ExitCode::kBadRecipe,
+                     [&] { load_recipe_file(folder / "list.yaml", rows(), {.overrides = {"seed=1"}}); });
+}
+
 TEST(RecipeLoad, KeysOfASectionStandBesideItsShortForm) {
   const Recipe weights =
       load("model: {name: cnn, weights: first.safetensors}", {"model.weights.skip=[fc.*]"});
