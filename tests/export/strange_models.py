@@ -731,3 +731,62 @@ class Tolerates(Base):
 
     def forward(self, x, targets):
         return self.reduction(F.relu((self.body(x) - targets).abs() - self.tolerance))
+
+
+class CountsDegrees(Base):
+    """Of a graph that it keeps as a table, some of which it sets afterwards."""
+
+    def __init__(self):
+        super().__init__()
+        self.ends = torch.tensor([2, 1, 3, 2])
+
+    def forward(self, x):
+        degrees = torch.bincount(self.ends, minlength=8)
+        degrees[degrees == 0] = 5
+        return self.body(x / degrees)
+
+
+class RepeatsColumns(CountsDegrees):
+    def forward(self, x):
+        return self.body(torch.repeat_interleave(x[:, :4], self.ends, dim=1) * torch.repeat_interleave(self.ends).add_(1))
+
+
+class MultipliesByWhatIsThere(CountsDegrees):
+    def forward(self, x):
+        there, places = torch.unique(self.ends, return_inverse=True)
+        times = torch.unique_consecutive(self.ends)[places] * torch.masked_select(self.ends, self.ends > 0)
+        return self.body(torch.cat([x[:, :3] * there, x[:, 3:7] * times, x[:, 7:]], 1))
+
+
+class TakesColumnsByASavedMask(Base):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mask", torch.tensor([True, False] * 4))
+        self.columns = nn.Linear(4, 5)
+
+    def forward(self, x):
+        return self.columns(x[:, self.mask])
+
+
+class RepeatsByASavedTable(Base):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("times", torch.tensor([2, 1, 3, 2]))
+
+    def forward(self, x):
+        return self.body(torch.repeat_interleave(x[:, :4], self.times, dim=1))
+
+
+class TakesASavedNumberOfPlaces(Base):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("places", torch.tensor(8))
+
+    def forward(self, x):
+        return self.body(x + torch.arange(self.places.item()))
+
+
+class LeavesOutSamples(Base):
+    def forward(self, x):
+        kept = x[x.sum(1) > 0]
+        return self.body(kept)

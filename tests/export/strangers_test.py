@@ -62,6 +62,9 @@ class Followed(Exported):
             "random numbers that decide nothing": (models.NeverLeavesOut, VALUES, {}),
             "parameters that are tied again": (models.TiesAgain, VALUES, {}),
             "kinds, and tensors in lists": (models.KeepsKindsAndTensors, VALUES, {}),
+            "degrees of a graph that it keeps": (models.CountsDegrees, VALUES, {}),
+            "columns as often as a table says": (models.RepeatsColumns, VALUES, {}),
+            "the numbers that a table has": (models.MultipliesByWhatIsThere, VALUES, {}),
         }
         for name, (maker, example, options) in cases.items():
             with self.subTest(case=name):
@@ -276,6 +279,10 @@ class Refused(Exported):
             models.LearnsNothing: ("nothing that learns leads to what the module returns", "no_grad"),
             models.GoesBackItself: ("calls backward() within", "--loss"),
             models.TiesLate: ("assigns another one to its parameter second.weight", line_of("self.second.weight = ")),
+            models.TakesColumnsByASavedMask: ("size depends on values", line_of("self.columns(x[:, self.mask])")),
+            models.RepeatsByASavedTable: ("persistent=False", line_of("x[:, :4], self.times")),
+            models.TakesASavedNumberOfPlaces: ("size depends on values", line_of("torch.arange(self.places")),
+            models.LeavesOutSamples: ("size depends on values", line_of("kept = x[")),
             models.Chooses: ("torch.cond", line_of("torch.cond(")),
             models.TakesAPair: ("does not take a batch like the example", "a module that takes them one by one"),
             models.on_meta: ("weight is on the device meta", "to_empty"),

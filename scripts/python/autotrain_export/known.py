@@ -16,7 +16,6 @@ MOST = 1 << 22  # numbers of a tensor whose values are kept
 aten = torch.ops.aten
 NUMBERS = (aten._local_scalar_dense.default, aten.equal.default)
 INDEXED = (aten.index.Tensor, aten.index_put.default, aten.index_put_.default, aten._unsafe_index_put.default, aten._index_put_impl_.default)
-SIZED_BY_VALUES = (aten.nonzero.default, aten.masked_select.default)
 MADE_HERE = (aten.lift_fresh.default, aten.lift_fresh_copy.default)  # of what torch.tensor(…) has made
 
 
@@ -54,8 +53,10 @@ class Known(TorchDispatchMode):
         _check_generators(leaves)
         self._check_written(function, args, kwargs, tensors)
         known = self._all_known(function, leaves, tensors)
-        if known and function in (*NUMBERS, *SIZED_BY_VALUES):
+        if known and function in NUMBERS:
             return self._computed(function, args, kwargs)
+        if known and torch.Tag.dynamic_output_shape in function.tags and function not in INDEXED:
+            return tree_map(self._constant, self._computed(function, args, kwargs))
         if function in INDEXED:
             args = (args[0], self._places(args[1]), *args[2:])
         result = function(*args, **kwargs)
@@ -98,6 +99,12 @@ class Known(TorchDispatchMode):
         args, kwargs = tree_map(lambda leaf: self._value(leaf) if isinstance(leaf, torch.Tensor) else leaf, (args, kwargs))
         with unset_fake_temporarily(), torch.no_grad():
             return function(*args, **kwargs)
+
+    def _constant(self, value):
+        """A tensor of the trace that has values which are known, as torch.tensor(…) makes one."""
+        made = aten.lift_fresh.default(value)
+        self.values[made] = value
+        return made
 
     def _keep(self, result, computed):
         for made, value in zip(tree_flatten(result)[0], tree_flatten(computed)[0]):

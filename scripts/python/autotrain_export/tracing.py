@@ -9,7 +9,7 @@ import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext, free_unbacked_symbols
 
 from .attributes import attributes_kept
 from .cures import CHECKS_VALUES, REPORTS_VALUES, cure_of_size, known, readable
@@ -120,8 +120,16 @@ class _Shapes(ShapeEnv):
         super().__init__(duck_shape=False)
         self.module, self.at_once, self.fixed_at, self.compared_at = module, at_once, "", {}
         self.own = set()
+        self.taken_at = {}  # a size that depends on values → where it arises
+
+    def create_unbacked_symint(self, *arguments, **keywords):
+        size = super().create_unbacked_symint(*arguments, **keywords)
+        self.taken_at[size.node.expr] = place_now(self.module)
+        return size
 
     def _set_replacement(self, symbol, expression, message):
+        if symbol in self.taken_at:
+            raise _FixedBatch(_sized_by_values(self.taken_at[symbol]), for_good=True)
         self.fixed_at = self.fixed_at or place_now(self.module)
         if asked_by_module():
             raise _FixedBatch("the module makes a number of the size of its batch, which fixes that, and a graph is for batches of any size:\n"
@@ -209,14 +217,20 @@ def _why(error, precision, module):
     if kind == "PendingUnbackedSymbolNotFound":
         return _takes_numbers(precision, at)
     if kind == "DynamicOutputShapeException":
-        return (
-            f"the module makes a tensor whose size depends on values ({precision}), as nonzero, x[mask] and unique do:{at}\n"
-            "Keep the size: multiply by the mask, or use torch.where or masked_fill."
-        )
+        return _sized_by_values(place)
     return (
         f"the module cannot be traced ({precision}): {readable(first_line(error))}{at}\n"
         "Its forward pass must not depend on the values of tensors, nor on the size of the batch other than through shapes, and must be made of "
         "PyTorch's own operators."
+    )
+
+
+def _sized_by_values(place):
+    at = f":\n  {place}" if place else "."
+    return (
+        f"the module makes a tensor whose size depends on values, as nonzero, x[mask], unique, bincount, repeat_interleave and item() do{at}\n"
+        "Keep the size: multiply by the mask, or use torch.where or masked_fill. The values of a table that stays as it is are known where it is kept by "
+        "register_buffer(…, persistent=False), or as plain numbers."
     )
 
 
@@ -282,6 +296,8 @@ def _trace_with(dispatcher, subject, examples, function, training):
     _check_range(shapes)
     for prediction in outputs if subject.loss is None else outputs[1:]:
         # A prediction whose other sizes vary with the batch, such as x @ x.t(), is of pairs of its samples.
+        for size in free_unbacked_symbols(prediction):
+            raise _FixedBatch(_sized_by_values(shapes.taken_at.get(size, "")), for_good=True)
         if prediction.dim() == 0 or [isinstance(size, torch.SymInt) for size in prediction.shape] != [True] + [False] * (prediction.dim() - 1):
             _fail_fixed(prediction, inputs, shapes)
     return graph
