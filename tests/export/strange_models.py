@@ -790,3 +790,14 @@ class LeavesOutSamples(Base):
     def forward(self, x):
         kept = x[x.sum(1) > 0]
         return self.body(kept)
+
+
+class MixesByKeptShares(Base):
+    """Numbers in a buffer that must not be larger than 1."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("shares", torch.linspace(0.9, 0.9999, 8))
+
+    def forward(self, x):
+        return self.body(self.shares.sqrt() * x + (1 - self.shares).sqrt() * x.flip(1))

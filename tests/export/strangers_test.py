@@ -62,6 +62,7 @@ class Followed(Exported):
             "random numbers that decide nothing": (models.NeverLeavesOut, VALUES, {}),
             "parameters that are tied again": (models.TiesAgain, VALUES, {}),
             "kinds, and tensors in lists": (models.KeepsKindsAndTensors, VALUES, {}),
+            "shares of 1": (models.MixesByKeptShares, VALUES, {}),
             "degrees of a graph that it keeps": (models.CountsDegrees, VALUES, {}),
             "columns as often as a table says": (models.RepeatsColumns, VALUES, {}),
             "the numbers that a table has": (models.MultipliesByWhatIsThere, VALUES, {}),

@@ -88,14 +88,14 @@ def other_weights(subject, put_parameters_back):
 
 
 def _nudge(tensor, generator, shift):
-    """Other numbers of the same signs; where all are one number, as a bias begins, numbers about it."""
+    """Numbers that are up to a tenth smaller, so that probabilities stay below 1; where all are one number, as a bias begins, numbers about it."""
     if not tensor.dtype.is_floating_point or tensor.numel() == 0:
         return
     low, high = tensor.detach().aminmax()
     if shift and low == high:
         tensor.add_(torch.randn(tensor.shape, generator=generator).to(tensor), alpha=0.05 * max(high.abs().item(), 0.4))
     else:
-        tensor.mul_(torch.empty(tensor.shape).uniform_(0.9, 1.1, generator=generator).to(tensor))
+        tensor.mul_(torch.empty(tensor.shape).uniform_(0.9, 1, generator=generator).to(tensor))
 
 
 def _step(parameters, gradients):
@@ -331,7 +331,7 @@ def _check_numbers(name, tensor, where, which):
         raise ExportError(
             f"the module computes no numbers (NaN) of random samples, so that nothing shows whether its graph computes the same: all of its {name}"
             f"{f', that of {which}' if which else ''}{where}\n"
-            "Inputs are drawn about 0, with both signs, and masks at random. Have it compute numbers of any: log(x.clamp_min(1e-6)) for log(x), "
+            "Inputs are drawn about 0, with both signs, and masks at random; buffers are up to a tenth smaller. Have it compute numbers of any: log(x.clamp_min(1e-6)) for log(x), "
             "and something to attend to where all is masked."
         )
 
