@@ -801,3 +801,20 @@ class MixesByKeptShares(Base):
 
     def forward(self, x):
         return self.body(self.shares.sqrt() * x + (1 - self.shares).sqrt() * x.flip(1))
+
+
+class LearnsInSmallSteps(Base):
+    """Some gradients are so small that fp16 has few bits for them."""
+
+    def forward(self, x):
+        return self.out(1e-4 * torch.tanh(self.first(x))) + self.out.bias
+
+
+class ClipsWhatIsSmall(LearnsInLargeSteps):
+    """On the way back, beside gradients that are much larger."""
+
+    def forward(self, x):
+        hidden = torch.tanh(self.first(x))
+        if hidden.requires_grad:
+            hidden.register_hook(lambda gradient: gradient.clamp(-4, 4))
+        return self.out(hidden) + 1e9 * self.shift

@@ -33,8 +33,8 @@ def reduction_of(subject, examples):
         raise ExportError(
             "the loss of random samples is 0, or no number, which does not tell the mean over samples from their sum, and so it is where their numbers are "
             f"{', '.join(f'{scale:g}' for scale in SCALES)} times as large" + (f":\n  {place}\n" if place else ".\n") +
-            "Inputs and targets are drawn about 0, as large as 1. Export the module with such a tolerance, or with such weights, that some of them have a loss; or "
-            "leave the loss to the recipe."
+            "Inputs and targets are drawn about 0, as large as 1. Export the module with such a tolerance, or with such weights, that some of them have "
+            "a loss; or leave the loss to the recipe."
         )
     return possible.pop(), unusable
 
