@@ -717,6 +717,11 @@ class LearnsInLargeSteps(Base):
         return self.body(x) + 1e9 * self.shift
 
 
+class ComputesNoNumbers(Base):
+    def forward(self, x):
+        return self.body((-1 - x.abs()).log())
+
+
 class TakesLogarithms(Base):
     def forward(self, x):
         return self.body(x.log())

@@ -174,6 +174,11 @@ class Followed(Exported):
             with self.assertRaisesRegex(ExportError, wrong):
                 export(net, example, **{"output": file, "progress": untouched, **options})
 
+    def test_roots_and_logarithms_are_held_against_inputs_above_0(self):
+        said = []
+        export(made(models.TakesLogarithms), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
+        self.assertIn("inputs from 0 to 1", said[0])
+
     def test_targets_that_only_training_ignores_are_noted(self):
         said = []
         export(made(models.IgnoresWhileItTrains), VALUES, self.folder / "m.autotrain", precisions=["fp32"], loss=True, targets="int64[4]<5", say=said.append)
@@ -314,9 +319,9 @@ class Refused(Exported):
             self.assertIn(forward_of(models.Tolerates), said)
 
     def test_a_module_that_computes_no_numbers_is_named(self):
-        said = self.refused(made(models.TakesLogarithms), VALUES)
+        said = self.refused(made(models.ComputesNoNumbers), VALUES)
         self.assertIn("no numbers (NaN) of random samples", said)
-        self.assertIn(forward_of(models.TakesLogarithms), said)
+        self.assertIn(forward_of(models.ComputesNoNumbers), said)
 
     def test_what_is_no_module_is_named(self):
         self.assertIn("a function was given, and no module", self.refused(lambda x: x, VALUES))

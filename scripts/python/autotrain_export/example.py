@@ -31,6 +31,7 @@ class Example:
     shape: tuple  # of a batch: samples first
     below: int = 2  # whole numbers are drawn from 0 up to this
     name: str | None = None  # of the argument that it is
+    above_zero: bool = False  # whether real numbers are drawn from (0, 1], and not about 0
 
     @staticmethod
     def parse(text, option="--example"):
@@ -76,7 +77,7 @@ class Example:
         generator = torch.Generator().manual_seed(seed)
         shape = (samples, *self.shape[1:])
         if self.dtype.is_floating_point:
-            return torch.randn(shape, generator=generator, dtype=self.dtype)
+            return 1 - torch.rand(shape, generator=generator, dtype=self.dtype) if self.above_zero else torch.randn(shape, generator=generator, dtype=self.dtype)
         drawn = torch.randint(self.below, shape, generator=generator)
         if self.dtype == torch.bool:
             drawn = drawn.bool()
@@ -111,6 +112,10 @@ class Examples:
             raise ExportError("--example: the first size is the batch's, and must be the same for all: "
                               + ", ".join(str(each.shape[0]) for each in examples.all))
         return examples
+
+    def above_zero(self):
+        """As modules take them that compute roots or logarithms of their inputs."""
+        return replace(self, inputs=tuple(replace(each, above_zero=True) for each in self.inputs))
 
     @property
     def all(self):

@@ -79,7 +79,7 @@ def _export(subject, examples, output, precisions, source, say, loss, long, prog
         with _refusing(subject):
             progress("running the module once")
             numbers = Numbers(subject.module)
-            outputs, beside = run_once(subject, examples, precisions)
+            examples, outputs, beside = _run_once(subject, examples, precisions, say)
             check_counts(subject, examples, few_of(examples), numbers)
             reduction, unusable = (None, []) if loss is None else reduction_of(subject, examples)
             mixes = loss is None and depends_on_others(subject, examples, outputs[0])
@@ -111,6 +111,18 @@ def _export(subject, examples, output, precisions, source, say, loss, long, prog
     for value in unusable:
         say(f"targets of {value}, which the loss ignores, end a run: with them it is not the {reduction} over samples")
     return output
+
+
+def _run_once(subject, examples, precisions, say):
+    """What run_once returns, and the examples, of which the module makes numbers if it can."""
+    results = run_once(subject, examples, precisions)
+    if any(output.isnan().any() for output in results[0]):
+        above = examples.above_zero()
+        again = run_once(subject, above, precisions)
+        if not any(output.isnan().any() for output in again[0]):
+            say("of inputs below 0 the module makes no numbers (NaN): it is held against its graph by inputs from 0 to 1")
+            return above, *again
+    return examples, *results
 
 
 @contextmanager
