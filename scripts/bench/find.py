@@ -3,7 +3,7 @@
 
     find.py [--models mlp resnet gpt] [--budgets 256 512] [--rounds 3] [--python PYTHON]
 
-Both searches have the same budget, which weights count in. The program holds no data in memory, which are the user's own beside find. The loops with the allocator and without take turns, each in a process of its
+Both searches have the same budget, which weights count in. The loops with the allocator and without take turns, each in a process of its
 own. What peers find on the same modules is measured by search.py. Writes results/find.KIND.json."""
 import argparse
 import json
@@ -74,8 +74,7 @@ def search_of_program(loop, budget):
         export(loop.model, data.example_of(arrays), str(module), precisions=("fp32",))
         recipe = {**SETTINGS, "name": "twin", "data": {"train": written, "validation": written},
                   "model": {"name": "exported", "file": str(module)},
-                  "execution": {"device": "cpu", "precision": "fp32", "memory": {"budget": f"{budget}MiB"},
-                                "loader": {"preload": "off"}}}
+                  "execution": {"device": "cpu", "precision": "fp32", "memory": {"budget": f"{budget}MiB"}}}
         (folder / "recipe.json").write_text(json.dumps(recipe))
         try:
             plan = json.loads(program.call("plan", "--config", folder / "recipe.json", "--fresh-plan", "--json"))
