@@ -6,6 +6,7 @@
 #include <ATen/ops/_convert_weight_to_int4pack_for_cpu.h>
 #include <ATen/ops/_weight_int4pack_mm_for_cpu.h>
 #include <ATen/ops/_weight_int8pack_mm.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/quantize_per_channel.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
@@ -49,6 +50,14 @@ torch::Tensor by_rows(const torch::Tensor& inputs, const torch::Tensor& bias,
   return rows.view(sizes);
 }
 
+// With zeros up to whole vectors of any processor: with AVX-512 the kernel of eight bits loads 16 inputs of a
+// weight at a time, from addresses that it takes to be multiples of 16.
+torch::Tensor whole_vectors(const torch::Tensor& rows) {
+  constexpr int64_t kVector = 64;
+  const int64_t rest = rows.size(1) % kVector;
+  return rest == 0 ? rows : at::constant_pad_nd(rows, {0, kVector - rest});
+}
+
 // What the kernel of four bits takes: blocks of 16 outputs, whole groups of inputs.
 bool takes_int4(const torch::Tensor& weight, int64_t group) {
   return weight.size(0) % 16 == 0 && weight.size(1) % group == 0 && group >= 32;
@@ -66,9 +75,10 @@ LinearProduct product_of_int8(const torch::Tensor& weight, const torch::Tensor& 
   const torch::NoGradGuard no_gradients;
   const Int8Weight stored = to_int8(weight.detach().to(torch::kFloat32));
   const torch::Tensor scale = stored.scale.to(weight.scalar_type());
-  return [values = stored.values, scale, added = bias](const torch::Tensor& inputs) {
-    return by_rows(inputs, added,
-                   [&](const torch::Tensor& rows) { return at::_weight_int8pack_mm(rows, values, scale); });
+  return [values = whole_vectors(stored.values), scale, added = bias](const torch::Tensor& inputs) {
+    return by_rows(inputs, added, [&](const torch::Tensor& rows) {
+      return at::_weight_int8pack_mm(whole_vectors(rows), values, scale);
+    });
   };
 }
 

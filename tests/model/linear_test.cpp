@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include "model/models.h"
+#include "model/packed_product.h"
 #include "model/rounding.h"
 
 namespace autotrain {
@@ -34,6 +35,22 @@ TEST(Linear, QuantizedIsCloseAndNotEqual) {
     const double error = relative_error(layer->forward(x), exact);
     EXPECT_LT(error, 0.02);
     EXPECT_GT(error, 1e-5);
+  }
+}
+
+// LibTorch's kernels load whole vectors, of which an input of a layer need not have any number.
+TEST(Linear, WeightsOfEightBitsMayHaveAnyNumberOfInputs) {
+  const torch::NoGradGuard no_gradients;
+  torch::manual_seed(1);
+  for (const auto type : {torch::kFloat32, torch::kBFloat16}) {
+    for (const int64_t in : {1, 3, 8, 17, 40, 64, 100}) {
+      const torch::Tensor weight = torch::randn({5, in}), bias = torch::randn({5}), x = torch::randn({7, in});
+      const torch::Tensor exact = torch::nn::functional::linear(x, from_int8(to_int8(weight)), bias);
+      const LinearProduct product = product_of_int8(weight.to(type), bias.to(type));
+      EXPECT_LT(relative_error(product(x.to(type)).to(torch::kFloat32), exact),
+                type == torch::kFloat32 ? 1e-5 : 0.03)
+          << in;
+    }
   }
 }
 
