@@ -26,7 +26,7 @@ sys.path[:0] = [str(PROJECT / "scripts" / "python"), str(Path(__file__).parent)]
 
 import models  # noqa: E402
 from autotrain_export import ExportError, export  # noqa: E402
-from autotrain_export.checking import Trial, _compare, _other_last_bits, check  # noqa: E402
+from autotrain_export.checking import Trial, _compare, _other_last_bits, check, scale_of  # noqa: E402
 from autotrain_export.example import Examples  # noqa: E402
 from autotrain_export.half import PRODUCTS, QuickProducts  # noqa: E402
 from autotrain_export.subject import take_apart  # noqa: E402
@@ -438,6 +438,12 @@ class Computed(TorchDispatchMode):
 
 
 class Checking(unittest.TestCase):
+    def test_a_small_number_among_few_makes_no_outliers_of_the_others(self):
+        for masked in (None, -1e9, float("-inf")):
+            theirs = torch.tensor([1e-5, 0.3, -1.0, 0.2, 0.5] + ([] if masked is None else [masked] * 3))
+            ours = theirs + torch.where(theirs.abs() > 2, 0.0, 1e-3)
+            self.assertEqual(scale_of(ours, theirs), 1.0, masked)
+
     def test_a_wrong_gradient_is_seen_among_those_that_are_let_go_of_and_beside_much_larger_ones(self):
         for maker, example in ((models.mlp, IMAGES), (LearnsInLargeSteps, "float32[4,8]")):
             subject = take_apart(made(maker), examples := Examples.parse(example))

@@ -28,8 +28,8 @@ MARGIN = 30
 # In half precision, whose own rounding is coarse, that is how far eager is from float32.
 HALF_MARGIN = 2
 HALF_ROUNDING = {"bf16": 2.0**-7, "fp16": 2.0**-10}
-OUTLIER = 50  # times the small numbers of a tensor: larger ones, as masks put them there, say nothing about the others' rounding
-SMALL = 10  # one in so many numbers is a small one
+OUTLIER = 1000  # times the small numbers of a tensor: larger ones, as masks put them there, say nothing about the others' rounding
+SMALL = 4  # one in so many numbers is a small one
 TINY = 1e-30
 BITS = {torch.float32: torch.int32, torch.float64: torch.int64}
 PIECE = 1 << 22  # numbers that are compared at once
