@@ -158,6 +158,18 @@ class Weights {
     }
   }
 
+  // Notes what autocast makes of a weight in another type, of which products see nothing else.
+  void add_cast(const Weight& weight, const torch::Tensor& cast) {
+    const auto memory = cast.storage().getWeakStorageImpl();
+    casts_.insert_or_assign(memory_of(cast), std::pair(memory, &weight));
+  }
+
+  // The one that the tensor is a copy of in another type; null: none.
+  const Weight* find_cast(const torch::Tensor& tensor) const {
+    const auto found = casts_.find(memory_of(tensor));
+    return found == casts_.end() ? nullptr : found->second.second;
+  }
+
   // The one that the tensor is, or is a part of; null: none.
   const Weight* find(const torch::Tensor& tensor) const {
     if (!tensor.has_storage() || tensor.nbytes() == 0) return nullptr;
@@ -174,6 +186,8 @@ class Weights {
   }
 
   std::map<const std::byte*, Weight> at_;
+  // By its memory, which is not made anew while somebody has a weak reference to it.
+  std::map<const void*, std::pair<c10::weak_intrusive_ptr<c10::StorageImpl>, const Weight*>> casts_;
 };
 
 // Whether dimension `d` of what is seen of a weight is its first one.
@@ -273,15 +287,29 @@ class Counter {
       const int64_t bytes = looks_up && i == 0 ? 0 : bytes_of(input);
       c.bytes += bytes;
       const Weights::Weight* const weight = weights_.find(input);
-      if (weight == nullptr) continue;
+      if (weight == nullptr) {
+        const Weights::Weight* const cast = weights_.find_cast(input);
+        if (cast != nullptr) result_.uses.push_back(use_of(*cast, input, 0, i, products, call.rule));
+        continue;
+      }
       last_module_ = weight->module;
       c.weight_bytes += bytes;
-      result_.uses.push_back(use_of(*weight, input, bytes, i, products, call.rule));
+      if (is_cast(c.name, input, outputs[0])) {
+        weights_.add_cast(*weight, outputs[0]);
+      } else {
+        result_.uses.push_back(use_of(*weight, input, bytes, i, products, call.rule));
+      }
     }
     c.module = last_module_;
     if (multiplies) add_products(call, outputs, products, c);
     result_.counts.operators.push_back(std::move(c));
     return true;
+  }
+
+  // Whatever casts a tensor copies it in the end.
+  static bool is_cast(const std::string& name, const torch::Tensor& input, const torch::Tensor& output) {
+    return (name == "aten::copy_" || name == "aten::_to_copy") && output.has_storage() &&
+           output.sizes() == input.sizes() && output.scalar_type() != input.scalar_type();
   }
 
   static WeightUse use_of(const Weights::Weight& weight, const torch::Tensor& view, int64_t bytes,
@@ -319,7 +347,7 @@ class Counter {
     c.shape = join(shapes, " ");
   }
 
-  const Weights weights_;
+  Weights weights_;
   const std::function<void()>& wait_;
   std::unordered_map<const char*, Traits> traits_;
   std::string last_module_;

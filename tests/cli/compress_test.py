@@ -23,7 +23,7 @@ RECIPE = {
     "batch": {"effective": 64},
     "stop": {"updates": 8},
     "checkpoint": {"every": "4 updates", "keep": 8},
-    "execution": {"threads": 1, "micro_batch": 32, "memory": {"budget": "128MiB"}},
+    "execution": {"threads": 1, "precision": "fp32", "micro_batch": 32, "memory": {"budget": "128MiB"}},
 }
 METHODS = ["int8", "int8-weights", "int4-weights:32", "2:4", "channels:0.5"]
 

@@ -84,6 +84,22 @@ TEST(WeightUses, TellWhichDimensionIsThatOfTheInputs) {
   EXPECT_FALSE(use_of(uses, "turned").inputs_first);
 }
 
+// Autocast, and the graphs of a model file, multiply by copies in another type.
+TEST(WeightUses, ACopyInHalfPrecisionIsTheWeight) {
+  Bare module;
+  const torch::Tensor weight = module.add("weight", {6, 16}), first = module.add("first", {16, 6});
+  const torch::Tensor x = torch::ones({2, 16});
+  const auto uses = uses_of(module, [&] {
+    const torch::Tensor half = x.to(torch::kBFloat16);
+    at::linear(half, weight.to(torch::kBFloat16));
+    at::matmul(half, first.to(torch::kBFloat16));
+  });
+  EXPECT_EQ(use_of(uses, "weight").kind, OperatorKind::kLinear);
+  EXPECT_FALSE(use_of(uses, "weight").inputs_first);
+  EXPECT_EQ(use_of(uses, "first").kind, OperatorKind::kLinear);
+  EXPECT_TRUE(use_of(uses, "first").inputs_first);
+}
+
 TEST(WeightUses, OfTransposedConvolutionsTheInputsComeFirst) {
   torch::nn::ConvTranspose2d layer(torch::nn::ConvTranspose2dOptions(6, 4, 2).bias(false));
   torch::nn::Conv2d other(torch::nn::Conv2dOptions(6, 4, 2).bias(false));
