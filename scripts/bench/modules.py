@@ -86,12 +86,17 @@ def write_data(case, folder, torch, numpy):
     return data, names, inputs, targets
 
 
+def name_in(example):
+    """Of the argument that it is, or None."""
+    return example.split("=")[0] if "=" in example.split("[")[0] else None
+
+
 def losses_in_python(module, case, inputs, targets, torch):
     """Plain SGD over the samples in order."""
     from torch.nn import functional as F
 
     optimizer = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], RATE)
-    names = [each.split("=")[0] if "=" in each.split("[")[0] else None for each in case.examples]
+    names = [name_in(each) for each in case.examples]
     losses = []
     for update in range(UPDATES):
         here = slice(update * SAMPLES, (update + 1) * SAMPLES)
@@ -99,9 +104,9 @@ def losses_in_python(module, case, inputs, targets, torch):
         own = case.options.get("loss")
         if case.options.get("targets"):
             given.append(targets[here])
-            names = [*names[: len(inputs)], case.options["targets"].split("=")[0]]
-        by_name = any(names)
-        output = module(**dict(zip(names, given))) if by_name else module(*given)
+            names = [*names[: len(inputs)], name_in(case.options["targets"])]
+        named = {name: tensor for name, tensor in zip(names, given) if name}
+        output = module(*given[: len(given) - len(named)], **named)
         part = case.options.get("output_part") if own is None else (None if own is True else own)
         if part is not None:
             output = output[int(part)] if part.isdigit() else output[part] if isinstance(output, dict) else getattr(output, part)
