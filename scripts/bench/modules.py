@@ -86,17 +86,13 @@ def write_data(case, folder, torch, numpy):
     return data, names, inputs, targets
 
 
-def name_in(example):
-    """Of the argument that it is, or None."""
-    return example.split("=")[0] if "=" in example.split("[")[0] else None
-
-
 def losses_in_python(module, case, inputs, targets, torch):
     """Plain SGD over the samples in order."""
+    from autotrain_export.example import Examples
     from torch.nn import functional as F
 
     optimizer = torch.optim.SGD([p for p in module.parameters() if p.requires_grad], RATE)
-    names = [name_in(each) for each in case.examples]
+    names = [each.name for each in Examples.parse(case.examples, case.options.get("targets")).all]
     losses = []
     for update in range(UPDATES):
         here = slice(update * SAMPLES, (update + 1) * SAMPLES)
@@ -104,7 +100,6 @@ def losses_in_python(module, case, inputs, targets, torch):
         own = case.options.get("loss")
         if case.options.get("targets"):
             given.append(targets[here])
-            names = [*names[: len(inputs)], name_in(case.options["targets"])]
         named = {name: tensor for name, tensor in zip(names, given) if name}
         output = module(*given[: len(given) - len(named)], **named)
         part = case.options.get("output_part") if own is None else (None if own is True else own)

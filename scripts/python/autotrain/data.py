@@ -8,8 +8,6 @@ import torch
 from .errors import StepError
 
 PAIRS = "give two arrays, or a Dataset of (input, target)"
-
-
 NUMBERS = "give numbers, all samples of one shape"
 KINDS_OF_NUMPY = (torch.float16, torch.float32, torch.float64)
 

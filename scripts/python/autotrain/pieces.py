@@ -51,7 +51,7 @@ def is_list_of(batch, samples):
 def lists_of_samples(batch):
     """How many samples a batch has whose parts are lists with an entry a sample, as detectors take them: images of
     several sizes, and dictionaries of boxes; or texts. None where it is no such batch."""
-    lists = [part for part in parts_of(batch) if isinstance(part, (list, tuple)) and not is_array(part)]
+    lists = [part for part in parts_of(batch) if is_list(part)]
     if not lists or len({len(part) for part in lists}) != 1 or any(is_array(part) and shape_of(part) for part in parts_of(batch)):
         return None
     lengths = {shape_of(array)[0] for part in lists for array in part if is_array(array) and shape_of(array)}
@@ -75,7 +75,7 @@ def counted(batch, known={}):
         return len(batch), "the list"
     lengths = {shape_of(part)[0] for part in parts_of(batch) if is_array(part) and shape_of(part)}
     for name, part in [("its first axis", batch)] if is_array(batch) else named_parts(batch):
-        if isinstance(part, (list, tuple)) and not is_array(part) and len(part) in lengths:
+        if is_list(part) and len(part) in lengths:
             return len(part), name
         for array in arrays(part):
             if shape_of(array):

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import torch
 from autotrain_export.attributes import Attributes, Contents
 from autotrain_export.twister import States
-from autotrain_export.values import Values, storage_of
+from autotrain_export.values import Values, call_all, storage_of
 
 from .errors import StepError
 from .others import StateOf
-from .tensors import leaves, layers_of, own_of, parameters_of, parts_of, state_of
+from .tensors import kept_by, layers_of, leaves, own_of, parameters_of, parts_of, state_of
 
 
 MOST_DEPTH = 64  # of containers within each other in what an optimizer keeps
@@ -133,7 +133,7 @@ class Snapshot:
             raise StepError("model", "some of its parameters or buffers have no shape yet", "run one batch through it before the search")
         owners = [vars(part) for part in parts_with_attributes(modules)]
         for optimizer in optimizers:
-            owners += [optimizer.param_groups, *(kept for layer in layers_of(optimizer) for kept in (state_of(layer), own_of(layer)))]
+            owners += [optimizer.param_groups, *kept_by(optimizer)]
         tensors = [*parameters, *buffers, *leaves(owners)]
         check_memory(tensors)
         self.values = Values(tensors)
@@ -167,12 +167,5 @@ class Snapshot:
     def put_back(self):
         """All of it; what cannot be put back keeps nothing else from it."""
         with interrupts_wait():
-            failed = []
-            for put_back in (*(part.put_back for part in (*self.modules, *self.optimizers)), self.put_back_values,
-                             self.put_back_gradients, *(part.put_back for part in self.others), self.generators.put_back):
-                try:
-                    put_back()
-                except Exception as error:
-                    failed.append(error)
-            if failed:
-                raise failed[0]
+            call_all([*(part.put_back for part in (*self.modules, *self.optimizers)), self.put_back_values,
+                      self.put_back_gradients, *(part.put_back for part in self.others), self.generators.put_back])

@@ -75,6 +75,11 @@ def state_of(optimizer):
     return state if isinstance(state, dict) else {}
 
 
+def kept_by(optimizer):
+    """What it and those that it wraps keep, in whatever attributes."""
+    return [kept for layer in layers_of(optimizer) for kept in (state_of(layer), own_of(layer))]
+
+
 def parameters_of(modules, optimizers):
     """Each parameter once, those that only an optimizer has too."""
     found = {}
@@ -92,7 +97,7 @@ def state_tensors(modules, optimizers):
     for module in modules:
         yield from module.buffers()
     for optimizer in optimizers:
-        yield from leaves([kept for layer in layers_of(optimizer) for kept in (state_of(layer), own_of(layer))])
+        yield from leaves(kept_by(optimizer))
 
 
 def carried_bytes(device, modules, optimizers):

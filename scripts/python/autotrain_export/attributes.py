@@ -2,6 +2,9 @@
 
 from collections import OrderedDict, deque
 from contextlib import contextmanager
+from functools import partial
+
+from .values import call_all
 
 DEPTH = 4  # of containers within each other
 KINDS = (OrderedDict, dict, list, set, deque)
@@ -49,14 +52,7 @@ class Contents:
 
     def put_back(self):
         """What cannot be put back keeps nothing else from it."""
-        failed = []
-        for container, before in self.containers.values():
-            try:
-                _refill(container, before)
-            except Exception as error:
-                failed.append(error)
-        if failed:
-            raise failed[0]
+        call_all(partial(_refill, *each) for each in self.containers.values())
 
 
 class Attributes:

@@ -1,5 +1,7 @@
 """The numbers of tensors, put back bit for bit in the same memory."""
 
+from functools import partial
+
 import torch
 
 
@@ -8,6 +10,18 @@ def storage_of(tensor):
     if tensor.layout != torch.strided or tensor.is_meta:
         return None
     return tensor.untyped_storage()
+
+
+def call_all(calls):
+    """Calls each of them, whichever fail; then raises what the first of those raised."""
+    failed = []
+    for call in calls:
+        try:
+            call()
+        except Exception as error:
+            failed.append(error)
+    if failed:
+        raise failed[0]
 
 
 class Values:
@@ -28,15 +42,8 @@ class Values:
 
     def put_back(self):
         """All of it; what cannot be put back keeps nothing else from it."""
-        failed = []
         with torch.no_grad():
-            for put_back, (one, kept) in [*((_to_its_place, pair) for pair in self.places), *((_refill, pair) for pair in self.copies.values())]:
-                try:
-                    put_back(one, kept)
-                except Exception as error:
-                    failed.append(error)
-        if failed:
-            raise failed[0]
+            call_all([*(partial(_to_its_place, *pair) for pair in self.places), *(partial(_refill, *pair) for pair in self.copies.values())])
 
 
 def _to_its_place(tensor, place):
