@@ -40,6 +40,14 @@ constexpr std::array kDtypes = {
     DtypeName{torch::kBool, "BOOL"},
 };
 
+}  // namespace
+
+bool can_be_saved(torch::ScalarType dtype) {
+  return std::ranges::find(kDtypes, dtype, &DtypeName::dtype) != kDtypes.end();
+}
+
+namespace {
+
 std::string_view dtype_name(torch::ScalarType dtype) {
   for (const DtypeName& row : kDtypes) {
     if (row.dtype == dtype) return row.name;

@@ -15,6 +15,9 @@ namespace autotrain {
 /// tensor's dtype, shape and byte range, then the bytes. Reading never executes anything.
 /// https://github.com/huggingface/safetensors
 
+/// Whether the format, as it is written here, has this type of numbers.
+bool can_be_saved(torch::ScalarType dtype);
+
 /// Writes tensors of any device and layout; equal tensors under equal names give equal bytes. A tensor that
 /// is there under several names (tied weights) is written once, under the first; the header's metadata maps
 /// the other names to it, as Python's safetensors.torch.save_model does. Precondition: names are distinct.

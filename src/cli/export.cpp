@@ -39,6 +39,7 @@ void check_output(const ExportOptions& options) {
     throw Error(ExitCode::kUsage, output.string(), "is a folder", "give --output the name of a file");
   if (options.adapters && fs::exists(output) && !fs::is_directory(output))
     throw Error(ExitCode::kUsage, output.string(), "is a file", "give --output the name of a folder");
+  if (!options.adapters) check_ending(output);
   if (options.overwrite || !fs::exists(output) || (options.adapters && fs::is_empty(output))) return;
   throw Error(ExitCode::kUsage, output.string(), "is there already",
               "--overwrite replaces it; or give another --output");

@@ -16,6 +16,7 @@
 #include "lr/lr_page.h"
 #include "report/live_text.h"
 #include "state/run_folder.h"
+#include "study/recipe_files.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -121,7 +122,7 @@ LearningRateTest test_apart(const LrOptions& options, const Recipe& recipe, cons
 
 // A test that an earlier call left in the folder stays in its report.
 std::optional<LearningRateTest> earlier_test(const Recipe& recipe, const fs::path& folder) {
-  return kept_test(folder, {{"recipe", definition_of(recipe, {}).at("recipe")}});
+  return kept_test(folder, recipe_definition(recipe, RecipeFiles().of(recipe)));
 }
 
 Comparison run_comparison(const LrOptions& options, const RateGrid& grid, const fs::path& folder) {

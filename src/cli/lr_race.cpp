@@ -21,15 +21,25 @@ void count_losses(Racer& racer, const std::string& label, const Comparison& foun
   }
 }
 
+bool is_tested(Difference::Verdict verdict) {
+  using Verdict = Difference::Verdict;
+  return verdict == Verdict::kBetter || verdict == Verdict::kWorse || verdict == Verdict::kEquivalent ||
+         verdict == Verdict::kNotDistinguishable;
+}
+
 // Beside the winner, by the test at equal samples.
 void tell_apart(RateRace& race, const Comparison& found) {
   using Verdict = Difference::Verdict;
   const std::vector<size_t> order = finishing_order(race);
   for (const Difference& d : found.differences) {
-    if (order.empty() || d.axis != FairAxis::kSamples || d.verdict == Verdict::kNotTested) continue;
+    if (order.empty() || d.axis != FairAxis::kSamples) continue;
     if (d.a != order[0] && d.b != order[0]) continue;
     const bool b_won = d.b == order[0];
     Racer& other = race.racers[b_won ? d.a : d.b];
+    if (!is_tested(d.verdict)) {
+      other.not_tested_because = d.reason;
+      continue;
+    }
     other.told_apart = d.verdict == (b_won ? Verdict::kBetter : Verdict::kWorse);
     other.contradicted = d.verdict == (b_won ? Verdict::kWorse : Verdict::kBetter);
     other.seeds_needed = d.runs_needed;

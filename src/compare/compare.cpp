@@ -7,6 +7,7 @@
 #include <set>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "autotrain/trainer.h"
 #include "base/command_line.h"
 #include "base/interrupt.h"
@@ -161,7 +162,7 @@ class Outcomes {
     terms.looks = looks_;
     terms.provenance = {.command = options_.command, .date = utc_date(), .program = version()};
     terms.provenance.data.resize(options_.recipes.size());
-    for (const RunOrder& order : orders_) terms.provenance.data[order.point] = order.data;
+    for (const RunOrder& order : orders_) terms.provenance.data[order.point] = order.files;
     return analyse(std::move(terms), std::move(runs));
   }
 
@@ -202,16 +203,34 @@ class Outcomes {
   std::map<std::string, RunOutcome> by_name_;
 };
 
+// The report that is there. None where it cannot be read: it is written anew from the results beside it.
+std::optional<Comparison> former_report(const fs::path& folder) {
+  if (!is_comparison_folder(folder)) return std::nullopt;
+  try {
+    return read_comparison(folder);
+  } catch (const Error& error) {
+    log::warn("compare", cat("the former report cannot be read, and is written anew: ", error.what()));
+    return std::nullopt;
+  }
+}
+
+bool is_same(const std::optional<Target>& a, const std::optional<Target>& b) {
+  return a.has_value() == b.has_value() && (!a || (a->figure == b->figure && a->value == b->value));
+}
+
+bool is_same(const std::optional<double>& former, const std::optional<Margin>& asked) {
+  return former.has_value() == asked.has_value() &&
+         (!asked || *former == (asked->percent ? asked->value / 100 : asked->value));
+}
+
 // A report of other recipes, seeds or figures stays beside the one that takes its place: somebody may have
 // quoted it.
-void keep_former_report(const CompareOptions& options) {
-  if (!is_comparison_folder(options.folder)) return;
-  const ComparisonTerms former = read_comparison(options.folder).terms;
+void keep_report(const ComparisonTerms& former, const CompareOptions& options) {
   std::vector<std::string> labels;
   for (const NamedRecipe& named : options.recipes) labels.push_back(named.label);
-  const bool same_margin = former.margin.has_value() == options.margin.has_value();
   if (former.recipes == labels && std::ssize(former.seeds) == options.seeds &&
-      former.figure == compared_figure(options) && former.paired == options.paired && same_margin)
+      former.figure == compared_figure(options) && former.paired == options.paired &&
+      is_same(former.margin, options.margin) && is_same(former.target, options.target))
     return;
   int number = 1;
   while (fs::exists(options.folder / cat("former-", number))) ++number;
@@ -225,9 +244,7 @@ void keep_former_report(const CompareOptions& options) {
 
 // With how many seeds the folder's study was looked at: by the report that is there and those before it. A
 // report without a test, as of one seed or of a study that was stopped, showed no verdict.
-std::vector<int64_t> looks_at(const CompareOptions& options) {
-  if (!is_comparison_folder(options.folder)) return {};
-  const Comparison former = read_comparison(options.folder);
+std::vector<int64_t> looks_at(const Comparison& former, const CompareOptions& options) {
   std::set<int64_t> looks(former.terms.looks.begin(), former.terms.looks.end());
   const bool tested = std::ranges::any_of(
       former.differences, [](const Difference& difference) { return !std::isnan(difference.p_welch); });
@@ -254,8 +271,11 @@ double margin_in(const Margin& margin, const FigureKind& kind, const std::string
 
 Comparison compare(const CompareOptions& options) {
   check_comparison(options);
-  const std::vector<int64_t> looks = looks_at(options);
-  keep_former_report(options);
+  std::vector<int64_t> looks;
+  if (const std::optional<Comparison> former = former_report(options.folder)) {
+    looks = looks_at(*former, options);
+    keep_report(former->terms, options);
+  }
   const std::vector<RunOrder> orders = orders_of(options, halving_of(options));
   const std::vector<StudyRun> runs = study_runs_of(orders);
   Outcomes outcomes(options, orders, looks);

@@ -128,11 +128,22 @@ FinishedRun read_run(const fs::path& folder) {
   return run;
 }
 
-// Whether two runs are of one recipe: nothing but the seed differs of what decides what is learned.
+// Whether two runs are of one recipe: nothing but the seed differs of what decides what is learned, or of how
+// finely it is computed.
 bool alike(const Recipe& a, const Recipe& b) {
   return std::ranges::none_of(differing_keys(a, b, catalog()), [](const KeyDifference& difference) {
-    return difference.path != "seed" && decides_learning(difference.decides);
+    return difference.path != "seed" &&
+           (decides_learning(difference.decides) || difference.path == "execution.precision");
   });
+}
+
+// What else two recipes that are alike differ in, in words: how they are executed.
+std::string told_differences(const Recipe& a, const Recipe& b) {
+  std::vector<std::string> keys;
+  for (const KeyDifference& difference : differing_keys(a, b, catalog())) keys.push_back(difference.path);
+  if (keys.empty()) return "";
+  return cat("; ", join(keys, ", "), keys.size() == 1 ? " differs, which decides" : " differ, which decide",
+             " no more than memory and speed");
 }
 
 // Gives each run the label of its recipe. @returns the recipes, each once.
@@ -161,16 +172,22 @@ void refuse_twins(const std::vector<FinishedRun>& runs) {
         continue;
       throw Error(ExitCode::kUsage, runs[b].folder.string(),
                   cat("has the recipe and the seed ", runs[b].outcome.seed, " of ", runs[a].folder.string(),
-                      ": the two are one measurement"),
+                      ": the two are one measurement", told_differences(runs[a].recipe, runs[b].recipe)),
                   "leave one of them out");
     }
   }
 }
 
-// Runs that name the same data must have read the same bytes.
+// Runs that name the same data, or begin with the same file of weights, must have read the same bytes.
 void refuse_other_bytes(const std::vector<FinishedRun>& runs) {
   for (size_t b = 0; b < runs.size(); ++b) {
     for (size_t a = 0; a < b; ++a) {
+      if (runs[a].recipe.weights.file == runs[b].recipe.weights.file &&
+          has_other_initial_weights(runs[a].identity, runs[b].identity))
+        throw Error(ExitCode::kBadData, runs[b].folder.string(),
+                    cat("began with other weights than ", runs[a].folder.string(), ": ",
+                        *runs[b].recipe.weights.file, " changed between the two"),
+                    "compare runs that read the same bytes");
       if (runs[a].recipe.data != runs[b].recipe.data) continue;
       const std::vector<std::string> changes = changes_of_data(runs[a].identity, runs[b].identity);
       if (changes.empty()) continue;

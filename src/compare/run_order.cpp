@@ -12,13 +12,13 @@
 #include "checkpoint/checkpoint.h"
 #include "comm/launch.h"
 #include "compare/comparison.h"
-#include "data/fingerprint.h"
 #include "optim/lr_rules.h"
 #include "plan/plan_json.h"
 #include "recipe/compare.h"
 #include "report/figures_json.h"
 #include "state/catalog.h"
 #include "study/evaluated_checkpoint.h"
+#include "study/recipe_files.h"
 #include "study/run_share.h"
 #include "study/sharpness.h"
 
@@ -159,7 +159,7 @@ Json search_definition(const RunOrder& order) {
   }
   definition["recipe"] = values_of(order.recipe, catalog());
   if (order.ranks > 1) definition["ranks"] = order.ranks;
-  definition["files"] = order.data;
+  definition["files"] = order.files;
   return definition;
 }
 
@@ -200,27 +200,6 @@ std::vector<StudyRun> searches_of(const std::vector<RunOrder>& orders) {
 
 namespace {
 
-// By recipe. Data that several share are read once.
-std::vector<std::map<std::string, std::string>> fingerprints_of(const std::vector<NamedRecipe>& recipes) {
-  std::vector<std::pair<Choice, std::string>> known;
-  const auto of = [&](const Choice& choice) {
-    const auto found = std::ranges::find(known, choice, &std::pair<Choice, std::string>::first);
-    if (found != known.end()) return found->second;
-    return known.emplace_back(choice, fingerprint_of_data(choice)).second;
-  };
-  std::vector<std::map<std::string, std::string>> all;
-  for (const NamedRecipe& named : recipes) {
-    auto& prints = all.emplace_back();
-    prints["data.train"] = of(named.recipe.data.train);
-    if (named.recipe.data.validation) prints["data.validation"] = of(*named.recipe.data.validation);
-  }
-  return all;
-}
-
-}  // namespace
-
-namespace {
-
 // The recipe without what does nothing to a run: a rule that leaves the learning rate as it stands.
 Recipe as_computed(Recipe recipe) {
   if (!recipe.batch.effective || recipe.batch.changes()) return recipe;
@@ -249,7 +228,9 @@ void find_twins(std::vector<RunOrder>& orders) {
 
 std::vector<RunOrder> orders_of(const CompareOptions& options, const Halving& halving) {
   const std::vector<std::string> names = file_names(options.recipes);
-  const auto fingerprints = fingerprints_of(options.recipes);
+  RecipeFiles known;
+  std::vector<std::map<std::string, std::string>> files;  // by recipe
+  for (const NamedRecipe& named : options.recipes) files.push_back(known.of(named.recipe));
   std::vector<RunOrder> orders;
   for (size_t rung = 0; rung < halving.rungs(); ++rung) {
     for (const auto& [round, i] : interleaved(static_cast<size_t>(options.seeds), options.recipes.size())) {
@@ -262,7 +243,7 @@ std::vector<RunOrder> orders_of(const CompareOptions& options, const Halving& ha
                      .rung = rung,
                      .share = halving.share(rung),
                      .work = halving.work(rung),
-                     .data = fingerprints[i],
+                     .files = files[i],
                      .training_set = options.training_set && rung + 1 == halving.rungs(),
                      .sharpness = options.sharpness && rung + 1 == halving.rungs(),
                      .ranks = options.ranks};

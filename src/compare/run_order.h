@@ -24,9 +24,9 @@ struct RunOrder {
   std::optional<BranchPoint> from = {};
   size_t point = 0;  ///< the number of the recipe
   size_t rung = 0;
-  double share = 1;                              ///< of the whole run, when it is done
-  double work = 1;                               ///< what it trains, likewise
-  std::map<std::string, std::string> data = {};  ///< fingerprints: by "data.train", "data.validation"
+  double share = 1;                               ///< of the whole run, when it is done
+  double work = 1;                                ///< what it trains, likewise
+  std::map<std::string, std::string> files = {};  ///< as RecipeFiles has them
   std::filesystem::path folder = {};
   std::string search = {};           ///< name of the recipe's search
   std::filesystem::path found = {};  ///< its result

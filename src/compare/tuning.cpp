@@ -5,6 +5,7 @@
 
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "recipe/axes.h"
 #include "recipe/load.h"
 #include "recipe/sections.h"
 #include "recipe/writer.h"
@@ -123,6 +124,11 @@ class Trials {
 
 void tune(CompareOptions& study, const TuneOptions& options,
           const std::function<Comparison(const CompareOptions&)>& compare) {
+  for (const DifferingKey& axis : study.axes) {
+    if (std::ranges::count(Axis{axis.path}.keys(), options.key) > 0)
+      throw Error(ExitCode::kUsage, "--tune", cat(options.key, " is what --vary varies"),
+                  "tune another key, or leave one of the two out");
+  }
   std::vector<Trials> trials;
   for (const NamedRecipe& named : study.recipes) trials.emplace_back(named, options);
   CompareOptions tuning = study;

@@ -35,7 +35,10 @@ Extent clipped(const Extent& extent, int64_t begin, int64_t pixels) {
 std::optional<LabelledBox> cut_box(LabelledBox box, const Extent& rows, const Extent& columns, const Box& at,
                                    const ImageSize& size) {
   const Extent y = clipped(rows, at.top, at.height), x = clipped(columns, at.left, at.width);
-  if (y.length() * x.length() < kLeastPartLeft * rows.length() * columns.length()) return std::nullopt;
+  // A box whose centre is a corner of its image has exactly a quarter there, but for rounding.
+  constexpr double kRounding = 1 - 1e-9;
+  if (y.length() * x.length() < kRounding * kLeastPartLeft * rows.length() * columns.length())
+    return std::nullopt;
   const auto height = static_cast<double>(size.height), width = static_cast<double>(size.width);
   box.centre_x = (x.begin + x.end) / 2 / width, box.width = x.length() / width;
   box.centre_y = (y.begin + y.end) / 2 / height, box.height = y.length() / height;

@@ -65,6 +65,8 @@ class CocoEvents {
 
   bool start_object(size_t) {
     if (++depth_ == kEntry) begin_entry();
+    // {x: …, y: …}, whose order says nothing: no four numbers.
+    if (depth_ == kBox && section_ == Section::kAnnotations && field_ == "bbox") annotation_.numbers = kNoBox;
     return true;
   }
   bool end_object() {
@@ -100,6 +102,7 @@ class CocoEvents {
   enum class Section { kOther, kImages, kCategories, kAnnotations };
   static constexpr int kEntry = 3;  // depth within an object of a list of the outermost object
   static constexpr int kBox = 4;
+  static constexpr int kNoBox = 5;  // more numbers than a box has
 
   void choose_section(const std::string& name) {
     section_ = name == "images"        ? Section::kImages

@@ -160,16 +160,18 @@ void Loader::load_upcoming(Lock& lock, int64_t worker) {
   lock.unlock();
   std::optional<Batch> batch;
   std::exception_ptr error;
+  int64_t bytes = 0;
   const double start = steady_seconds();
   try {
     batch = load(piece);
+    bytes = bytes_of(*batch);
     if (options_.on_loaded) options_.on_loaded(worker, start, steady_seconds(), piece.samples());
   } catch (...) {
     error = std::current_exception();
   }
   lock.lock();
   if (error) upcoming_.reset();
-  if (batch) sample_bytes_ = std::max(sample_bytes_, (bytes_of(*batch) - 1) / piece.samples() + 1);
+  if (batch) sample_bytes_ = std::max(sample_bytes_, (bytes - 1) / piece.samples() + 1);
   slot.batch = std::move(batch);
   slot.error = error;
   slot.ready = true;

@@ -119,7 +119,8 @@ class Description {
       throw Error(ExitCode::kBadData, file.string(), "is no description of a data set",
                   "it has keys train, val and names, as detectors' data.yaml");
     const YamlEntry* const path = root_.find("path");
-    if (path != nullptr && path->value.kind == YamlNode::Kind::kScalar) base_ = path->value.scalar;
+    if (path != nullptr && path->value.kind == YamlNode::Kind::kScalar)
+      base_ = with_slashes(path->value.scalar);
   }
 
   std::vector<DescribedPath> paths_of(YoloSplit split) const {

@@ -3,6 +3,8 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "autotrain/error.h"
 #include "base/json.h"
@@ -44,7 +46,16 @@ MetricState joined(const MetricState& sums, const std::vector<std::vector<torch:
   throw Error(ExitCode::kBrokenContract, "Task::evaluate", what, hint);
 }
 
+// Columns of the row that an evaluation's figures stand in.
+constexpr std::array<std::string_view, 7> kOwnColumns = {"",      "kind",    "update", "epoch",
+                                                         "split", "samples", "seconds"};
+
 void add_figure(Evaluation& found, const Figure& figure) {
+  if (std::ranges::find(kOwnColumns, figure.name) != kOwnColumns.end()) {
+    fail_evaluate(
+        cat("gives a figure the name ", quote(figure.name), ", which an evaluation's row has already"),
+        "give it another name");
+  }
   if (!found.figures.emplace(figure.name, figure.value).second) {
     fail_evaluate("gives two figures the name " + quote(figure.name), "rename one of them");
   }
@@ -68,7 +79,16 @@ void EvaluationSums::add(Gathered& gathered, const MetricState& state) {
     fail_evaluate(cat("gives a metric ", state.sums.size(), " sums, and gave it ", sums.size(), " before"),
                   "give every batch the same ones");
   }
-  for (size_t i = 0; i < sums.size(); ++i) add_to(sums[i], state.sums[i]);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    if (!state.sums[i].defined())
+      fail_evaluate("gives a metric an undefined sum", "give zeros where there is none");
+    if (sums[i].defined() && sums[i].sizes() != state.sums[i].sizes()) {
+      fail_evaluate(cat("gives a metric a sum of ", state.sums[i].sizes(), ", and gave it one of ",
+                        sums[i].sizes(), " before"),
+                    "give every batch sums of one shape: torch::bincount(x, {}, classes)");
+    }
+    add_to(sums[i], state.sums[i]);
+  }
   if (state.rows.empty()) return;
   if (!gathered.rows.empty() && gathered.rows[0].size() != state.rows.size()) {
     fail_evaluate(
@@ -76,7 +96,18 @@ void EvaluationSums::add(Gathered& gathered, const MetricState& state) {
         "give every batch the same ones");
   }
   std::vector<torch::Tensor>& rows = gathered.rows.emplace_back();
-  for (const torch::Tensor& part : state.rows) rows.push_back(part.to(torch::kCPU));
+  for (const torch::Tensor& part : state.rows) {
+    if (!part.defined() || part.dim() == 0)
+      fail_evaluate("gives a metric a row tensor without rows", "give a row for each sample: [n, …]");
+    rows.push_back(part.to(torch::kCPU));
+    const auto row = [&](const std::vector<torch::Tensor>& all) {
+      return all[rows.size() - 1].sizes().slice(1);
+    };
+    if (row(rows) == row(gathered.rows[0])) continue;
+    fail_evaluate(
+        cat("gives a metric rows of ", row(rows), ", and gave it rows of ", row(gathered.rows[0]), " before"),
+        "give every batch rows of one shape");
+  }
 }
 
 void EvaluationSums::add(const EvaluationTerms& terms) {

@@ -9,10 +9,9 @@
 #include "base/units.h"
 #include "model/initial_weights.h"
 #include "plan/planner.h"
-#include "recipe/compare.h"
 #include "setup/planned_bench.h"
-#include "state/catalog.h"
 #include "state/snapshot.h"
+#include "study/recipe_files.h"
 
 namespace autotrain {
 namespace {
@@ -80,13 +79,14 @@ LearningRateTest test_on(Workbench& bench, const Recipe& recipe, const BatchPlan
 }  // namespace
 
 nlohmann::ordered_json definition_of(const Recipe& recipe, const RangeTestOptions& options) {
-  return {{"recipe", values_of(recipe, catalog())},
-          {"from", options.from},
-          {"to", options.to},
-          {"factor", options.factor},
-          {"stretches", options.stretches},
-          {"hold", options.held_updates},
-          {"position", options.position}};
+  nlohmann::ordered_json definition = recipe_definition(recipe, RecipeFiles().of(recipe));
+  definition.update({{"from", options.from},
+                     {"to", options.to},
+                     {"factor", options.factor},
+                     {"stretches", options.stretches},
+                     {"hold", options.held_updates},
+                     {"position", options.position}});
+  return definition;
 }
 
 LearningRateTest test_learning_rate(const Recipe& recipe, bool fresh_plan, const RangeTestOptions& options) {

@@ -31,6 +31,7 @@ Json racer_to_json(const RateRace& race, size_t number) {
           {"diverged", racer.diverged},
           {"failed", racer.failed},
           {"told_apart_from_winner", or_null(racer.told_apart)},
+          {"not_tested_because", racer.not_tested_because},
           {"contradicted", racer.contradicted},
           {"seeds_needed", or_null(racer.seeds_needed)}};
 }
@@ -103,8 +104,11 @@ std::optional<LearningRateTest> kept_test(const fs::path& folder, const Json& de
   try {
     const Json json = Json::parse(read_file(path));
     if (!json.contains("stretches")) return std::nullopt;  // of a race alone
+    const Json& whole = json.at("definition");
     Json kept;
-    for (const auto& [key, value] : definition.items()) kept[key] = json.at("definition").at(key);
+    for (const auto& [key, value] : definition.items()) {
+      if (whole.contains(key)) kept[key] = whole.at(key);
+    }
     const std::string difference = difference_of(kept, definition);
     if (difference.empty()) return learning_rate_test_from_json(json);
     throw Error(ExitCode::kUsage, path.string(), cat("holds another range test: ", difference),

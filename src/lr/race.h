@@ -45,8 +45,10 @@ struct Racer {
   int64_t failed = 0;    ///< runs that ended badly for another reason
 
   /// Whether the winner is better than this one beyond what seeds explain, by the test of `compare` at equal
-  /// samples. It is known of those that came to the end. Unset: not tested.
+  /// samples. It is known of those that came to the end. Unset: not tested, and why where more seeds than one
+  /// would not have done.
   std::optional<bool> told_apart = {};
+  std::string not_tested_because = {};
 
   /// That test finds this one better: the winner's runs were longer (stop.patience).
   bool contradicted = false;

@@ -64,6 +64,8 @@ std::string sentence_without_winner(const RateRace& race) {
 std::string sentence_beside(const RateRace& race, size_t winner, size_t other) {
   const Racer& racer = race.racers[other];
   const std::string names = cat(rate_text(race, winner), " and ", rate_text(race, other));
+  if (!racer.told_apart && !racer.not_tested_because.empty())
+    return cat(names, " were not tested against each other: ", racer.not_tested_because, ".");
   if (!racer.told_apart)
     return cat("One seed tells nothing of chance: give --seeds 3 to test ", names, " against each other.");
   if (racer.contradicted)

@@ -128,8 +128,12 @@ IValue computed(SizeOperator op, const std::vector<IValue>& operands) {
     case SizeOperator::kLe: return order == -1 || order == 0;
     case SizeOperator::kGt: return order == 1;
     case SizeOperator::kGe: return order == 0 || order == 1;
-    case SizeOperator::kAnd: return is_true(operands[0]) && is_true(operands[1]);
-    case SizeOperator::kOr: return is_true(operands[0]) || is_true(operands[1]);
+    case SizeOperator::kAnd:  // bit by bit, as Python has it
+      if (operands[0].isInt() && operands[1].isInt()) return operands[0].toInt() & operands[1].toInt();
+      return is_true(operands[0]) && is_true(operands[1]);
+    case SizeOperator::kOr:
+      if (operands[0].isInt() && operands[1].isInt()) return operands[0].toInt() | operands[1].toInt();
+      return is_true(operands[0]) || is_true(operands[1]);
     default: return arithmetic(op, operands[0], operands[1]);
   }
 }

@@ -1,3 +1,4 @@
+#include "autotrain/error.h"
 #include "autotrain/task.h"
 #include "model/metrics.h"
 
@@ -34,6 +35,13 @@ std::unique_ptr<Task> make_supervised(std::shared_ptr<torch::nn::Module> module,
 
 std::unique_ptr<Task> make_supervised_on_batches(std::shared_ptr<torch::nn::Module> module,
                                                  BatchForward forward, Loss loss) {
+  if (!module)
+    throw Error(ExitCode::kUsage, "supervised", "has no module: was it moved elsewhere?", "give it one");
+  if (!forward || !loss.terms)
+    throw Error(ExitCode::kUsage, "supervised", "has no forward pass, or no loss", "give it both");
+  for (const auto& metric : loss.metrics) {
+    if (!metric) throw Error(ExitCode::kUsage, "supervised", "has a metric that is null", "leave it out");
+  }
   return std::make_unique<Supervised>(std::move(module), std::move(forward), std::move(loss));
 }
 

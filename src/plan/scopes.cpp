@@ -21,14 +21,14 @@ TensorScope::~TensorScope() {
   });
 }
 
-ModeScope::ModeScope(torch::nn::Module& module) {
-  modes_.emplace_back(&module, module.is_training());
+ModeScope::ModeScope(torch::nn::Module& module) : module_(module), training_(module.is_training()) {
   for (const auto& part : module.modules(/*include_self=*/false))
-    modes_.emplace_back(part.get(), part->is_training());
+    modes_.emplace_back(part, part->is_training());
 }
 
 // `train` goes down to the parts, which come after what they are in.
 ModeScope::~ModeScope() {
+  if (module_.is_training() != training_) module_.train(training_);
   for (const auto& [part, training] : modes_) {
     if (part->is_training() != training) part->train(training);
   }

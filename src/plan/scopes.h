@@ -87,7 +87,10 @@ class ModeScope {
   ModeScope& operator=(const ModeScope&) = delete;
 
  private:
-  std::vector<std::pair<torch::nn::Module*, bool>> modes_;
+  torch::nn::Module& module_;
+  const bool training_;
+  std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>>
+      modes_;  // which a program may replace meanwhile
 };
 
 /// Evaluation mode until the scope ends.

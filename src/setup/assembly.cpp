@@ -12,6 +12,7 @@
 #include "data/bad_samples.h"
 #include "data/channels_last.h"
 #include "data/fingerprint.h"
+#include "data/names.h"
 #include "device/cores.h"
 #include "device/failure.h"
 #include "device/generators.h"
@@ -124,6 +125,19 @@ void check_alike(const DatasetInfo& train, const DatasetInfo& other, const char*
               "give both the same keys");
 }
 
+// Two kinds of data sets number the classes each by its own files.
+void check_names(const Choice& train, const Dataset& trained, const Choice& other, const Dataset& data,
+                 const char* key) {
+  if (train.name == other.name) return;
+  const std::vector<std::string> expected = class_names_in(trained), names = class_names_in(data);
+  const auto common = static_cast<std::ptrdiff_t>(std::min(expected.size(), names.size()));
+  if (std::equal(names.begin(), names.begin() + common, expected.begin())) return;
+  throw Error(ExitCode::kBadData, key,
+              cat("has the classes ", join(names, ", "), "; data.train has ", join(expected, ", "),
+                  ", and targets are numbers of them"),
+              "give both the same names in the same order");
+}
+
 // The blocks that the model names by `autotrain::checkpoint`, and what they keep of some samples: nothing
 // where memory does not suffice for keeping it.
 std::pair<int64_t, std::optional<CheckpointedBytes>> count_blocks(Workbench& bench, const Batch& batch,
@@ -183,15 +197,6 @@ double learn_alone(Workbench& bench, const Batch& batch) {
   return norm_of_gradients(bench.task->module());
 }
 
-// Weights in several files are all of them.
-std::string fingerprint_of_weights(const std::filesystem::path& named) {
-  const std::filesystem::path file = weights_named(named);
-  std::string all = fingerprint_of(file);
-  if (!is_weight_index(file)) return all;
-  for (const WeightShard& shard : read_weight_index(file)) all += "; " + fingerprint_of(shard.path);
-  return all;
-}
-
 // What the files are that the recipe names, so that a resume can tell whether they still are. Where one
 // cannot be read to its end that is not known; whoever needs it says so.
 void note_files(const Recipe& recipe, RunData& data) {
@@ -213,6 +218,14 @@ void check_weights_of_file(const Recipe& recipe, const torch::nn::Module& module
 }
 
 }  // namespace
+
+std::string fingerprint_of_weights(const std::filesystem::path& named) {
+  const std::filesystem::path file = weights_named(named);
+  std::string all = fingerprint_of(file);
+  if (!is_weight_index(file)) return all;
+  for (const WeightShard& shard : read_weight_index(file)) all += "; " + fingerprint_of(shard.path);
+  return all;
+}
 
 Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device, MemoryFormat format,
                                int64_t ranks_here) {
@@ -263,11 +276,13 @@ RunData load_data(const Recipe& recipe, Device& device) {
   if (recipe.data.validation) {
     data.validation = load(validation_place(recipe), "data.validation");
     check_alike(data.train->info(), data.validation->info(), "data.validation");
+    check_names(recipe.data.train, *data.train, *recipe.data.validation, *data.validation, "data.validation");
   }
   if (recipe.data.test) {
     check_test_data(recipe);
     data.test = load(test_place(recipe), "data.test");
     check_alike(data.train->info(), data.test->info(), "data.test");
+    check_names(recipe.data.train, *data.train, *recipe.data.test, *data.test, "data.test");
   }
   return data;
 }

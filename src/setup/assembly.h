@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -42,6 +43,10 @@ struct Materials {
 /// small.
 Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> settled = {},
                          std::shared_ptr<Ranks> ranks = {});
+
+/// What a file of weights is, or all files of an index: as fingerprint_of.
+/// @throws Error as that, and as the index does.
+std::string fingerprint_of_weights(const std::filesystem::path& named);
 
 /// Everything that computes updates, with what `auto` means for it resolved.
 /// @throws Error(kBadRecipe) for int8, Error(kDoesNotFit) when the budget is too small.

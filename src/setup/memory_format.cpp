@@ -45,14 +45,31 @@ constexpr std::array<std::string_view, 5> kSlowInChannelsLast = {
     "aten::group_norm", "aten::native_group_norm", "aten::instance_norm", "aten::pixel_shuffle",
     "aten::channel_shuffle"};
 
-// Which of these a forward pass runs.
+// On CPUs the backward pass of such a convolution, 1 × 1 with a stride over few channels, writes beyond its
+// memory in channels last (oneDNN in LibTorch 2.11; PyTorch alone ends so, too:
+// tests/model/memory_format_test.cpp).
+bool breaks_in_channels_last(c10::ArrayRef<const c10::IValue> inputs) {
+  constexpr size_t kWeight = 1, kStride = 3;
+  constexpr int64_t kWholeVector = 16;
+  if (inputs.size() <= kStride || !inputs[kWeight].isTensor() || !inputs[kStride].isIntList()) return false;
+  const torch::Tensor& weight = inputs[kWeight].toTensor();
+  const std::vector<int64_t> strides = inputs[kStride].toIntVector();
+  return weight.defined() && weight.is_cpu() && weight.dim() == 4 && weight.size(2) == 1 &&
+         weight.size(3) == 1 && weight.size(1) < kWholeVector &&
+         std::ranges::any_of(strides, [](int64_t stride) { return stride > 1; });
+}
+
+// Which operators of a forward pass speak against channels last.
 struct SlowOperators {
   void start(const at::RecordFunction& function) {
     if (std::ranges::find(kSlowInChannelsLast, function.name()) != kSlowInChannelsLast.end())
       found = function.name();
+    breaks |= std::string_view(function.name()) == "aten::convolution" &&
+              breaks_in_channels_last(function.inputs());
   }
   void end(const at::RecordFunction&) {}
   std::string found = {};
+  bool breaks = false;
 };
 
 bool has_weights_of_convolutions(const torch::nn::Module& module) {
@@ -135,6 +152,11 @@ std::optional<Objection> find_objection(Task& task, const Batch& batch, const Ya
   } catch (const std::exception&) {
     return std::nullopt;
   }
+  if (slow.breaks)
+    return Objection{
+        slow.found,
+        "the backward pass of a convolution of 1 x 1 with a stride, over fewer than 16 channels, writes "
+        "beyond its memory there"};
   try {
     Batch other = batch;
     other.inputs = channels_last(batch.inputs);

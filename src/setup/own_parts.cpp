@@ -1,6 +1,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "autotrain/error.h"
@@ -177,6 +178,58 @@ DatasetRow row_of(const OwnDataset& own, ChoiceSpec spec) {
           }};
 }
 
+// ------------------------------------------------------------------ losses, metrics, schedules
+
+[[noreturn]] void refuse_part(const std::string& part, const std::string& what, const std::string& hint) {
+  throw Error(ExitCode::kBrokenContract, part, what, hint);
+}
+
+class CalledMetric final : public PredictionMetric {
+ public:
+  CalledMetric(std::string part, std::shared_ptr<const PredictionMetric> own)
+      : part_(std::move(part)), own_(std::move(own)) {
+    if (!own_) refuse_part(part_, "is null", "make one, or leave it out");
+  }
+  MetricState measure(const torch::Tensor& prediction, const torch::Tensor& target) const override {
+    return call_user(part_, [&] { return own_->measure(prediction, target); });
+  }
+  std::vector<Figure> figures(const MetricState& whole) const override {
+    return call_user(part_, [&] { return own_->figures(whole); });
+  }
+  std::vector<FigureTable> tables(const MetricState& whole) const override {
+    return call_user(part_, [&] { return own_->tables(whole); });
+  }
+
+ private:
+  const std::string part_;
+  const std::shared_ptr<const PredictionMetric> own_;
+};
+
+Loss make_loss(const OwnLoss& own, const Parameters& parameters) {
+  const std::string part = "the loss " + own.part.name;
+  Loss loss = call_user(part, [&] { return own.make(values_of(parameters, own.part)); });
+  if (!loss.terms) refuse_part(part, "has no terms", "set Loss::terms");
+  loss.terms = [part, terms = std::move(loss.terms)](const torch::Tensor& prediction,
+                                                     const torch::Tensor& target) {
+    return call_user(part, [&] { return terms(prediction, target); });
+  };
+  for (auto& metric : loss.metrics)
+    metric = std::make_shared<CalledMetric>("a metric of " + part, std::move(metric));
+  return loss;
+}
+
+ShapeFunction make_schedule(const OwnSchedule& own, const Parameters& parameters) {
+  const std::string part = "the schedule " + own.part.name;
+  auto factor = call_user(part, [&] { return own.make(values_of(parameters, own.part)); });
+  if (!factor) refuse_part(part, "has no function", "return one from make");
+  return [part, factor = std::move(factor)](double update, double length) {
+    const double value = call_user(part, [&] { return factor(update, length); });
+    if (std::isfinite(value) && value >= 0) return value;
+    refuse_part(part, cat("gives the factor ", value, " after ", update, " of ", length, " updates"),
+                "give what the learning rate is multiplied with: 0 or more");
+  };
+}
+
 }  // namespace
 
 void add_to_recipes(const Registry& registry) {
@@ -192,19 +245,22 @@ void add_to_recipes(const Registry& registry) {
     add_row(row_of(own, spec_of("data set", own.part, own.make != nullptr, &Catalog::datasets)));
   for (const OwnLoss& own : registry.losses) {
     add_row(LossRow{spec_of("loss", own.part, own.make != nullptr, &Catalog::losses),
-                    [own](const Parameters& p) { return own.make(values_of(p, own.part)); }});
+                    [own](const Parameters& p) { return make_loss(own, p); }});
   }
   for (const OwnMetric& own : registry.metrics) {
     if (!own.part.keys.empty() || own.targets.empty())
       refuse(cat("the metric ", own.part.name, " has keys, or says not of which targets it is"),
              "leave the keys out and set targets");
     add_row(MetricRow{spec_of("metric", own.part, own.make != nullptr, &Catalog::metrics), own.targets,
-                      [own](const std::string&, const MetricOptions& options) { return own.make(options); }});
+                      [own](const std::string&, const MetricOptions& options) {
+                        const std::string part = "the metric " + own.part.name;
+                        return std::make_shared<CalledMetric>(
+                            part, call_user(part, [&] { return own.make(options); }));
+                      }});
   }
   for (const OwnSchedule& own : registry.schedules) {
     add_row(ScheduleRow{spec_of("schedule", own.part, own.make != nullptr, &Catalog::schedules),
-                        /*needs_length=*/true,
-                        [own](const Parameters& p) { return own.make(values_of(p, own.part)); }});
+                        /*needs_length=*/true, [own](const Parameters& p) { return make_schedule(own, p); }});
   }
   for (const OwnOptimizer& own : registry.optimizers) {
     if (own.make_torch && (own.make || !own.states.empty()))

@@ -13,6 +13,7 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/text.h"
+#include "checkpoint/safetensors.h"
 #include "device/failure.h"
 #include "step/graph_leaves.h"
 
@@ -109,12 +110,25 @@ class CheckedTask final : public Task {
     for (const auto& item : module_->named_parameters()) {
       const torch::Tensor& parameter = item.value();
       if (!parameter.requires_grad()) continue;
-      if (learning_.insert(parameter.unsafeGetTensorImpl()).second) kept_.push_back(parameter);
-      if (parameter.is_floating_point()) continue;
-      fail("Task::module", cat("has ", item.key(), " learn, which is of type ", parameter.dtype().name()),
-           "keep real and imaginary parts in a float32 parameter, and compute with torch::view_as_complex of "
-           "it");
+      if (!learning_.insert(parameter.unsafeGetTensorImpl()).second) continue;
+      kept_.push_back(parameter);
+      if (!parameter.is_floating_point())
+        fail("Task::module", cat("has ", item.key(), " learn, which is of type ", parameter.dtype().name()),
+             "keep real and imaginary parts in a float32 parameter, and compute with torch::view_as_complex "
+             "of "
+             "it");
+      check_lies_together(item.key(), parameter);
+      if (parameter.dtype() != kept_.front().dtype())
+        fail("Task::module",
+             cat("has parameters learn in ", kept_.front().dtype().name(), " and in ",
+                 parameter.dtype().name(), ": ", item.key()),
+             "make all of one type: module.to(torch::kFloat32)");
+      sizes_.push_back(parameter.sizes().vec());
     }
+    for (const auto& item : module_->named_parameters())
+      check_can_be_saved("Task::module", item.key(), item.value());
+    for (const auto& item : module_->named_buffers())
+      check_can_be_saved("Task::module", item.key(), item.value());
   }
 
   torch::nn::Module& module() override { return *module_; }
@@ -180,6 +194,7 @@ class CheckedTask final : public Task {
   }
   void after_step(const UpdateInfo& info) override {
     call_user("Task::after_step", [&] { task_->after_step(info); });
+    check_sizes();
   }
   bool idle_after_step() const override { return task_->idle_after_step(); }
 
@@ -254,8 +269,48 @@ class CheckedTask final : public Task {
     }
   }
 
+  // Optimizers go through its memory from end to end.
+  static void check_lies_together(const std::string& name, const torch::Tensor& parameter) {
+    if (parameter.layout() == torch::kStrided && parameter.is_non_overlapping_and_dense()) return;
+    fail("Task::module",
+         cat("has ", name,
+             " learn, whose numbers do not lie together: it is a view of a larger tensor, of one that is "
+             "repeated, or sparse"),
+         "register a tensor of its own: view.clone()");
+  }
+
+  static void check_can_be_saved(const std::string& method, const std::string& name,
+                                 const torch::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    if (tensor.layout() != torch::kStrided || !can_be_saved(tensor.scalar_type()))
+      fail(method,
+           cat("has ", name, " of ",
+               tensor.layout() == torch::kStrided ? std::string(tensor.dtype().name())
+                                                  : cat("layout ", tensor.layout()),
+               ", which no checkpoint can hold"),
+           "keep it as dense numbers of another type, a complex one as torch::view_as_real of it; or in a "
+           "member that "
+           "is not registered");
+    bool repeats = false;
+    for (int64_t i = 0; i < tensor.dim(); ++i) repeats |= tensor.size(i) > 1 && tensor.stride(i) == 0;
+    if (repeats)
+      fail(method, cat("has ", name, ", in which one number stands for several: an expanded tensor"),
+           "keep it as expanded.clone()");
+  }
+
+  void check_sizes() const {
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      if (kept_[i].sizes() == c10::IntArrayRef(sizes_[i])) continue;
+      fail("Task::module",
+           cat("has a parameter of ", kept_[i].sizes(), ", which was of ", c10::IntArrayRef(sizes_[i])),
+           "keep the shapes of what learns: what belongs to a parameter, as the optimizer's state, has its "
+           "shape");
+    }
+  }
+
   // What learns was settled when the trainer was made.
   void check_parameters() const {
+    check_sizes();
     for (const auto& item : module_->named_parameters()) {
       const torch::Tensor& parameter = item.value();
       if (!parameter.requires_grad() || learning_.contains(parameter.unsafeGetTensorImpl())) continue;
@@ -273,6 +328,7 @@ class CheckedTask final : public Task {
     };
     for (const NamedTensor& each : state) {
       if (!each.tensor.defined()) fail("Task::state", quote(each.name) + " is undefined", "make it first");
+      check_can_be_saved("Task::state", each.name, each.tensor);
       if (std::ranges::count(state, each.name, &NamedTensor::name) > 1)
         fail("Task::state", "gives two tensors the name " + quote(each.name), "rename one of them");
     }
@@ -290,6 +346,7 @@ class CheckedTask final : public Task {
   bool differentiates_ = false;  // in evaluations too
   std::unordered_set<const void*> learning_;  // parameters
   std::vector<torch::Tensor> kept_;           // the same, so that no other one comes to lie there
+  std::vector<std::vector<int64_t>> sizes_;   // theirs
   std::optional<std::vector<NamedTensor>> known_state_;
   std::map<std::string, std::optional<std::vector<std::string>>> known_parts_;  // by method
 };
@@ -392,6 +449,11 @@ class CheckedDataset final : public Dataset {
       fail(method, cat("gives a batch of ", batch.samples, " samples ", indices_text(indices)),
            cat("set Batch::samples to the ", n, " that were asked for"));
     }
+    for (const torch::Tensor& tensor : batch.tensors()) {
+      if (!tensor.defined() || tensor.layout() == torch::kStrided) continue;
+      fail(method, cat("gives a tensor of layout ", tensor.layout(), ' ', indices_text(indices)),
+           "give dense tensors; of a sparse one its indices and values, from which the loss makes it again");
+    }
     if (!batch.inputs.defined())
       fail(method, "gives no inputs " + indices_text(indices), "set Batch::inputs");
     check("inputs", batch.inputs);
@@ -447,6 +509,8 @@ std::string words_of_odd_exception() {
 }
 
 std::unique_ptr<Task> checked_task(std::unique_ptr<Task> task) {
+  if (!task)
+    throw Error(ExitCode::kUsage, "Trainer", "has no task: was it moved into another trainer?", "make one");
   return std::make_unique<CheckedTask>(std::move(task));
 }
 

@@ -28,10 +28,25 @@ torch::Tensor embedded(Passes& passes, size_t i, const Embed& embed) {
               "give a row for each sample: views of one sample side by side, as [n, views, …]");
 }
 
+std::vector<int64_t> versions_of(const Batch& batch) {
+  std::vector<int64_t> versions;
+  for (const torch::Tensor& tensor : batch.tensors())
+    versions.push_back(tensor.is_inference() ? 0 : static_cast<int64_t>(tensor._version()));
+  return versions;
+}
+
+// Each batch is embedded twice, so it must be the same both times.
 std::vector<torch::Tensor> embedded_without_graph(Passes& passes, const Embed& embed) {
   const torch::NoGradGuard no_gradients;
   std::vector<torch::Tensor> parts;
-  for (size_t i = 0; i < passes.batches().size(); ++i) parts.push_back(embedded(passes, i, embed));
+  for (size_t i = 0; i < passes.batches().size(); ++i) {
+    const std::vector<int64_t> before = versions_of(passes.batches()[i]);
+    parts.push_back(embedded(passes, i, embed));
+    if (versions_of(passes.batches()[i]) == before) continue;
+    throw Error(ExitCode::kBrokenContract, "in_two_passes",
+                "embed changes its batch in place, and embeds each batch twice",
+                "make another tensor of it: batch.inputs.div(2) in the place of div_(2)");
+  }
   return parts;
 }
 

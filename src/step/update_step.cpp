@@ -595,6 +595,8 @@ void UpdateStep::open_window() {
     task_.begin_update(info_);
     // A loop's zero_grad() takes away where they are to be added up.
     if (gradients_ && !gradients.first_changed().empty()) gradients_->open();
+    // A backward() of the program's own, here or since the update before, is none of this update's.
+    if (!gradients_) drop_gradients();
   }
   buffers_.rethrow_failure();
 }
@@ -640,10 +642,14 @@ void UpdateStep::close_window() {
   window_open_ = false;
   waiting_.clear();
   prepared_.reset();
-  for (const NamedTensor& parameter : optimizer_.parameters()) parameter.tensor.mutable_grad().reset();
+  drop_gradients();
   // In place: this also runs while memory is short, and must not need any.
   totals_.open();
   attach_totals();
+}
+
+void UpdateStep::drop_gradients() {
+  for (const NamedTensor& parameter : optimizer_.parameters()) parameter.tensor.mutable_grad().reset();
 }
 
 std::string UpdateStep::first_non_finite_gradient() const {

@@ -243,6 +243,7 @@ class UpdateStep {
   void have_buffers();
   void open_window();
   void close_window();
+  void drop_gradients();
   void attach_totals();
   void sum_over_ranks();
   void look_at_buffers();

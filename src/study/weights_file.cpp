@@ -112,7 +112,14 @@ std::vector<NamedTensor> in_type(const std::vector<NamedTensor>& tensors, torch:
   return converted;
 }
 
+void check_ending(const fs::path& path) {
+  if (path.extension() == ".safetensors" || path.extension() == ".pt") return;
+  throw Error(ExitCode::kUsage, path.string(), "has no known ending",
+              "end it in .safetensors; or in .pt for the TorchScript of a run of model: torchscript");
+}
+
 void write_model(const Recipe& recipe, const std::vector<NamedTensor>& tensors, const fs::path& path) {
+  check_ending(path);
   const std::optional<CompressedWeights> pruned = pruned_by_file(recipe.weights);
   if (pruned) check_still_pruned(*pruned, tensors, recipe.weights);
   const bool reshaped = pruned && !pruned->kept.empty();
@@ -124,10 +131,6 @@ void write_model(const Recipe& recipe, const std::vector<NamedTensor>& tensors, 
   if (path.extension() == ".safetensors") {
     if (!reshaped) return write_safetensors(path, tensors);
     return write_compressed(path, with_what_is_left(tensors, *pruned), "export");
-  }
-  if (path.extension() != ".pt") {
-    throw Error(ExitCode::kUsage, path.string(), "has no known ending",
-                "end it in .safetensors; or in .pt for the TorchScript of a run of model: torchscript");
   }
   const auto file = recipe.model.parameters.find("file");
   if (recipe.model.name != "torchscript" || file == recipe.model.parameters.end()) {

@@ -21,6 +21,9 @@ std::vector<NamedTensor> trained_weights(const std::filesystem::path& checkpoint
 /// a finite number beyond the type's range.
 std::vector<NamedTensor> in_type(const std::vector<NamedTensor>& tensors, torch::ScalarType type);
 
+/// Whether `write_model` can write a file of this name. @throws Error(kUsage) where it ends in nothing known.
+void check_ending(const std::filesystem::path& path);
+
 /// Writes a model's weights as safetensors, of a pruned one as compressed_file.h describes, so that whoever
 /// reads it takes its shape; where the run's model is a TorchScript file and `path` ends in
 /// .pt, as that module with these weights.

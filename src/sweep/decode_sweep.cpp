@@ -10,12 +10,12 @@
 #include "base/units.h"
 #include "data/datasets.h"
 #include "recipe/axes.h"
-#include "recipe/compare.h"
 #include "report/column.h"
 #include "setup/data_places.h"
-#include "state/catalog.h"
+#include "study/recipe_files.h"
 #include "sweep/decode_columns.h"
 #include "sweep/decode_point.h"
+#include "sweep/varied_recipes.h"
 
 namespace autotrain {
 namespace {
@@ -63,16 +63,10 @@ class DecodeSweeping {
     const BatchAxis batches = *parse_batches(recipe.sweep.batches);
     batches_ = batches.until_no_gain ? kUsualBatches : batches.sizes;
     rounds_ = recipe.sweep.rounds;
-    const Axis axis = recipe.sweep.vary ? *parse_axis(*recipe.sweep.vary) : Axis{"", {""}};
-    sweep_ = {.name = recipe.name, .key = axis.key};
-    for (const std::string& value : axis.values) {
-      sweep_.variants.push_back({.value = value});
-      std::vector<std::string> overrides = request.overrides;
-      for (const std::string& key : axis.keys()) {
-        if (!key.empty()) overrides.push_back(key + "=" + value);
-      }
-      recipes_.push_back(load_recipe(request.config, overrides));
-    }
+    VariedRecipes variants = varied_recipes(recipe, request.config, request.overrides);
+    sweep_ = {.name = recipe.name, .key = variants.key};
+    variants_ = std::move(variants.all);
+    for (const VariedRecipe& variant : variants_) sweep_.variants.push_back({.value = variant.value});
     contexts_ =
         request.contexts.empty() ? std::vector{context_of(recipe)} : sizes_in(request.contexts, "--contexts");
   }
@@ -96,37 +90,36 @@ class DecodeSweeping {
   }
 
   StudyRun run_of(const DecodeMeasurement& m) {
-    const Recipe& recipe = recipes_[m.variant];
+    const auto& [value, recipe, files] = variants_[m.variant];
     measurements_[m.name()] = m;
     DecodeMeasurement first_round = m;
     first_round.round = 0;
+    nlohmann::ordered_json definition = recipe_definition(what_a_step_depends_on(recipe), files);
+    definition.update(
+        {{"batch", m.batch}, {"context", m.context}, {"round", m.round}, {"requests", m.requests}});
     return {.name = m.name(),
             .variant = first_round.name(),
-            .definition = {{"recipe", values_of(what_a_step_depends_on(recipe), catalog())},
-                           {"batch", m.batch},
-                           {"context", m.context},
-                           {"round", m.round},
-                           {"requests", m.requests}},
-            .work = [&recipe, m] { return m.measure(recipe); },
+            .definition = std::move(definition),
+            .work = [&recipe = recipe, m] { return m.measure(recipe); },
             .label = label_of(sweep_, sweep_.variants[m.variant]) + m.words()};
   }
 
   // The models first; then round after round, every other one from the largest down.
   std::vector<StudyRun> all_runs() {
     std::vector<StudyRun> runs;
-    for (size_t v = 0; v < recipes_.size(); ++v) runs.push_back(run_of({.variant = v}));
+    for (size_t v = 0; v < variants_.size(); ++v) runs.push_back(run_of({.variant = v}));
     for (int64_t round = 0; round < rounds_; ++round) {
       std::vector<StudyRun> of_round;
       for (const int64_t context : contexts_) {
         for (const int64_t batch : batches_) {
-          for (size_t v = 0; v < recipes_.size(); ++v)
+          for (size_t v = 0; v < variants_.size(); ++v)
             of_round.push_back(run_of({.variant = v, .batch = batch, .context = context, .round = round}));
         }
       }
       if (round % 2 == 1) std::ranges::reverse(of_round);
       std::ranges::move(of_round, std::back_inserter(runs));
     }
-    for (size_t v = 0; request_.requests && v < recipes_.size(); ++v) runs.push_back(run_of(batching_of(v)));
+    for (size_t v = 0; request_.requests && v < variants_.size(); ++v) runs.push_back(run_of(batching_of(v)));
     return runs;
   }
 
@@ -161,7 +154,7 @@ class DecodeSweeping {
   // With what is finished.
   DecodeSweep collected() const {
     DecodeSweep sweep = sweep_;
-    for (size_t v = 0; v < recipes_.size(); ++v) {
+    for (size_t v = 0; v < variants_.size(); ++v) {
       DecodeVariant& variant = sweep.variants[v];
       if (const StudyResult* const model = found({.variant = v}, sweep)) take_decoder(*model, variant);
       for (const int64_t context : contexts_) {
@@ -206,7 +199,7 @@ class DecodeSweeping {
   DecodeSweep sweep_;
   std::vector<int64_t> batches_, contexts_;
   int64_t rounds_ = 1;
-  std::vector<Recipe> recipes_;
+  std::vector<VariedRecipe> variants_;
   std::map<std::string, StudyResult> results_;
   std::map<std::string, DecodeMeasurement> measurements_;  // by the names of their runs
   std::set<std::string> failed_;                           // names of the first rounds

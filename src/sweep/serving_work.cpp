@@ -8,8 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "recipe/axes.h"
-#include "recipe/compare.h"
-#include "state/catalog.h"
+#include "study/recipe_files.h"
 #include "sweep/arrivals.h"
 #include "sweep/rate_search.h"
 #include "sweep/serving_point.h"
@@ -112,20 +111,14 @@ void ServingWork::read_rates() {
 }
 
 void ServingWork::make_variants(const Recipe& recipe) {
-  const Axis axis = recipe.sweep.vary ? *parse_axis(*recipe.sweep.vary) : Axis{"", {""}};
+  VariedRecipes variants = varied_recipes(recipe, request_.config, request_.overrides);
   sweep_ = {.name = recipe.name,
-            .key = axis.key,
+            .key = variants.key,
             .latency_ms = recipe.sweep.latency_ms,
             .percentile = request_.percentile,
             .trace = request_.trace.string()};
-  for (const std::string& value : axis.values) {
-    sweep_.variants.push_back({.value = value});
-    std::vector<std::string> overrides = request_.overrides;
-    for (const std::string& key : axis.keys()) {
-      if (!key.empty()) overrides.push_back(key + "=" + value);
-    }
-    recipes_.push_back(load_recipe(request_.config, overrides));
-  }
+  variants_ = std::move(variants.all);
+  for (const VariedRecipe& variant : variants_) sweep_.variants.push_back({.value = variant.value});
 }
 
 ServingMeasurement ServingWork::times_of(size_t variant, int64_t servers) const {
@@ -135,12 +128,12 @@ ServingMeasurement ServingWork::times_of(size_t variant, int64_t servers) const 
 
 RequestCount ServingWork::requests_of(size_t variant, double rate) const {
   if (is_trace()) return requests_of_trace(trace_.size());
-  return requests_at(rate, recipes_[variant].sweep.max_seconds, request_.requests);
+  return requests_at(rate, variants_[variant].recipe.sweep.max_seconds, request_.requests);
 }
 
 std::vector<double> ServingWork::arrivals_of(size_t variant, double rate, int64_t round) const {
   if (is_trace()) return trace_;
-  const uint64_t seed = derive_key(static_cast<uint64_t>(recipes_[variant].seed), round);
+  const uint64_t seed = derive_key(static_cast<uint64_t>(variants_[variant].recipe.seed), round);
   return poisson_arrivals(rate, static_cast<int64_t>(requests_of(variant, rate).all()), seed);
 }
 
@@ -153,8 +146,9 @@ StudyRun ServingWork::run_of(const ServingMeasurement& m) const {
 }
 
 nlohmann::ordered_json ServingWork::definition_of(const ServingMeasurement& m) const {
-  nlohmann::ordered_json definition = {
-      {"recipe", values_of(what_serving_depends_on(recipes_[m.variant]), catalog())}};
+  const VariedRecipe& variant = variants_[m.variant];
+  nlohmann::ordered_json definition =
+      recipe_definition(what_serving_depends_on(variant.recipe), variant.files);
   if (m.is_times()) return definition;
   const RequestCount requests = requests_of(m.variant, m.rate);
   definition.update({{"rate", m.rate},
@@ -173,7 +167,7 @@ nlohmann::ordered_json ServingWork::definition_of(const ServingMeasurement& m) c
 }
 
 nlohmann::ordered_json ServingWork::measure(const ServingMeasurement& m) const {
-  const Recipe& recipe = recipes_[m.variant];
+  const Recipe& recipe = variants_[m.variant].recipe;
   if (m.is_times()) return measure_service_times(recipe, m.serving.most, m.serving.servers);
   return measure_serving(recipe, m.serving, arrivals_of(m.variant, m.rate, m.round),
                          requests_of(m.variant, m.rate).warm_up);

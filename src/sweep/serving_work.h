@@ -8,6 +8,7 @@
 #include "autotrain/recipe.h"
 #include "sweep/serving_plan.h"
 #include "sweep/serving_sweep.h"
+#include "sweep/varied_recipes.h"
 
 namespace autotrain {
 
@@ -61,8 +62,8 @@ class ServingWork {
   std::vector<int64_t> server_counts_;
   int64_t rounds_ = 1;
   std::vector<double> rates_;
-  std::vector<double> trace_;    // arrivals; empty: a Poisson process
-  std::vector<Recipe> recipes_;  // of the variants
+  std::vector<double> trace_;  // arrivals; empty: a Poisson process
+  std::vector<VariedRecipe> variants_;
 };
 
 }  // namespace autotrain

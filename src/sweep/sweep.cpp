@@ -9,15 +9,15 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "recipe/axes.h"
-#include "recipe/compare.h"
 #include "report/column.h"
 #include "setup/assembly.h"
-#include "state/catalog.h"
 #include "step/precision.h"
+#include "study/recipe_files.h"
 #include "sweep/point_memory.h"
 #include "sweep/sweep_analysis.h"
 #include "sweep/sweep_point.h"
 #include "sweep/sweep_tables.h"
+#include "sweep/varied_recipes.h"
 
 namespace autotrain {
 namespace {
@@ -78,27 +78,22 @@ class Sweeping {
     const Recipe recipe = load_recipe(request.config, request.overrides);
     batches_ = *parse_batches(recipe.sweep.batches);
     rounds_ = recipe.sweep.rounds;
-    const Axis axis = recipe.sweep.vary ? *parse_axis(*recipe.sweep.vary) : Axis{"", {""}};
-    for (const std::string& key : axis.keys()) {
-      if (!key.starts_with("sweep.")) continue;
-      throw Error(ExitCode::kBadRecipe, "sweep.vary", key + " is part of the sweep itself",
-                  "vary a key of the model or of execution; batches are sweep.batches");
-    }
+    VariedRecipes variants = varied_recipes(recipe, request.config, request.overrides);
     check_mode(recipe.sweep.mode);
     sweep_ = {.name = recipe.name,
               .mode = recipe.sweep.mode,
-              .key = axis.key,
+              .key = variants.key,
               .latency_ms = recipe.sweep.latency_ms,
               .device_figures = recipe.sweep.device_figures.value_or("")};
-    for (const std::string& value : axis.values) {
-      sweep_.variants.push_back({.value = value});
-      recipes_.push_back(recipe_with(value));
-      if (recipe.sweep.mode == SweepMode::kTraining) check_trains(recipes_.back().execution.precision);
+    variants_ = std::move(variants.all);
+    for (const VariedRecipe& variant : variants_) {
+      sweep_.variants.push_back({.value = variant.value});
+      if (recipe.sweep.mode == SweepMode::kTraining) check_trains(variant.recipe.execution.precision);
     }
   }
 
   Sweep run() {
-    sizes_.assign(recipes_.size(), batches_.until_no_gain ? std::vector<int64_t>{} : batches_.sizes);
+    sizes_.assign(variants_.size(), batches_.until_no_gain ? std::vector<int64_t>{} : batches_.sizes);
     if (batches_.until_no_gain) grow();
     execute(all_runs(), /*to_the_end=*/true);
     return collected();
@@ -117,14 +112,6 @@ class Sweeping {
     }
   }
 
-  Recipe recipe_with(const std::string& value) const {
-    std::vector<std::string> overrides = request_.overrides;
-    for (const std::string& key : Axis{sweep_.key}.keys()) {
-      if (!key.empty()) overrides.push_back(key + "=" + value);
-    }
-    return load_recipe(request_.config, overrides);
-  }
-
   static std::string key_of(const Measurement& m) {
     switch (m.kind) {
       case Kind::kModel: return cat("v", m.variant, "-model");
@@ -141,14 +128,15 @@ class Sweeping {
   }
 
   StudyRun make_run(const Measurement& m) {
-    const Recipe& recipe = recipes_[m.variant];
+    const auto& [value, recipe, files] = variants_[m.variant];
     measurements_[key_of(m)] = m;
+    nlohmann::ordered_json definition = recipe_definition(what_counts(recipe), files);
+    definition["batch"] = m.batch;
+    definition["round"] = m.round;
     return {.name = key_of(m),
             .variant = key_of_rounds(m),
-            .definition = {{"recipe", values_of(what_counts(recipe), catalog())},
-                           {"batch", m.batch},
-                           {"round", m.round}},
-            .work = [&recipe, m] { return measure(recipe, m.kind, m.batch); },
+            .definition = std::move(definition),
+            .work = [&recipe = recipe, m] { return measure(recipe, m.kind, m.batch); },
             .label = label_of(sweep_, sweep_.variants[m.variant]) + words_for(m)};
   }
 
@@ -156,15 +144,15 @@ class Sweeping {
   // round from the largest down: what slows down steadily does so for all alike.
   std::vector<StudyRun> all_runs() {
     std::vector<StudyRun> runs;
-    for (size_t v = 0; v < recipes_.size(); ++v) runs.push_back(make_run({Kind::kModel, v}));
-    for (size_t v = 0; request_.largest && v < recipes_.size(); ++v)
+    for (size_t v = 0; v < variants_.size(); ++v) runs.push_back(make_run({Kind::kModel, v}));
+    for (size_t v = 0; request_.largest && v < variants_.size(); ++v)
       runs.push_back(make_run({Kind::kLargest, v}));
     std::set<int64_t> all;
     for (const auto& some : sizes_) all.insert(some.begin(), some.end());
     std::vector<int64_t> batches(all.begin(), all.end());
     for (int64_t round = 0; round < rounds_; ++round, std::ranges::reverse(batches)) {
       for (const int64_t batch : batches) {
-        for (size_t v = 0; v < recipes_.size(); ++v) {
+        for (size_t v = 0; v < variants_.size(); ++v) {
           if (std::ranges::count(sizes_[v], batch) == 0) continue;
           runs.push_back(make_run({Kind::kPoint, v, batch, round}));
           if (request_.end_to_end) runs.push_back(make_run({Kind::kEndToEnd, v, batch, round}));
@@ -176,16 +164,16 @@ class Sweeping {
 
   // Doubles each variant's batch until its throughput stops growing, in the first round only.
   void grow() {
-    std::vector<Growth> growth(recipes_.size());
+    std::vector<Growth> growth(variants_.size());
     for (const int64_t batch : batches_.sizes) {
       std::vector<StudyRun> runs;
-      for (size_t v = 0; v < recipes_.size(); ++v) {
+      for (size_t v = 0; v < variants_.size(); ++v) {
         if (!growth[v].goes_on()) continue;
         sizes_[v].push_back(batch);
         runs.push_back(make_run({Kind::kPoint, v, batch}));
       }
       execute(runs, /*to_the_end=*/false);
-      for (size_t v = 0; v < recipes_.size(); ++v) {
+      for (size_t v = 0; v < variants_.size(); ++v) {
         if (growth[v].goes_on()) growth[v].add(summarise_point(batch, rounds_of(Kind::kPoint, v, batch)));
       }
     }
@@ -231,13 +219,13 @@ class Sweeping {
   // With what is finished.
   Sweep collected() const {
     Sweep sweep = sweep_;
-    for (size_t v = 0; v < recipes_.size(); ++v) {
+    for (size_t v = 0; v < variants_.size(); ++v) {
       SweepVariant& variant = sweep.variants[v];
       const auto model = results_.find(key_of({Kind::kModel, v}));
       if (model == results_.end()) {
         ++sweep.unfinished;
       } else {
-        take_model(recipes_[v], model->second, variant);
+        take_model(variants_[v].recipe, model->second, variant);
       }
       if (request_.largest) take_largest(v, sweep);
       for (const int64_t batch : sizes_[v]) {
@@ -279,7 +267,7 @@ class Sweeping {
   Sweep sweep_;
   BatchAxis batches_;
   int64_t rounds_ = 1;
-  std::vector<Recipe> recipes_;
+  std::vector<VariedRecipe> variants_;
   std::vector<std::vector<int64_t>> sizes_;  // batches of each variant
   std::map<std::string, StudyResult> results_;
   std::map<std::string, Measurement> measurements_;  // by the names of their runs

@@ -228,6 +228,9 @@ Workbench& Trainer::Run::bench() {
 
 Trainer::Run::Place& Trainer::Run::place() {
   if (place_) return *place_;
+  if (options_.resume && !options_.write_files)
+    throw Error(ExitCode::kUsage, "TrainerOptions::resume", "goes on in a run folder, and write_files is off",
+                "set write_files, or leave resume out");
   Place place;
   if (options_.write_files && ranks_->first()) place.folder = std::make_unique<RunFolder>(recipe_, options_);
   if (place.folder && options_.resume) {

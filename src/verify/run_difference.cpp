@@ -83,7 +83,9 @@ double largest_loss_difference(const fs::path& run, const fs::path& other) {
   double largest = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].at("samples") != others[i].at("samples")) return kNever;
-    const double a = rows[i].at("loss").get<double>(), b = others[i].at("loss").get<double>();
+    const double a = number_or_nan(rows[i].at("loss")), b = number_or_nan(others[i].at("loss"));
+    if (std::isnan(a) != std::isnan(b)) return kNever;
+    if (std::isnan(a)) continue;
     largest = std::max(largest, std::abs(a - b) / std::max(std::abs(b), 1e-12));
   }
   return largest;

@@ -56,6 +56,22 @@ class ChangedData(Runs):
         tables = [{"dataset": "table", "file": str(file), "target": "y"} for file in (train, validation)]
         return train, self.train(name, recipe(*tables, {"name": "mlp", "depth": 1, "width": 8}, "huber"))
 
+    def test_a_study_goes_on_with_no_other_weights(self):
+        _, run = self.table_run("weights")
+        weights, config = self.folder / "first.safetensors", self.folder / "weights.yaml"
+        self.command("export", "--run", run, "--output", weights)
+        begun = ["--set", f"model.weights={weights}"]
+        commands = {"compare": ["compare", config, "--seeds", "1", *begun, "--output", self.folder / "compare"],
+                    "sweep": ["sweep", "--config", config, "--batches", "1", "--rounds", "1", "--seconds", "0.05", *begun, "--output", self.folder / "sweep"],
+                    "lr": ["lr", "--config", config, "--race", "--rates", "0.01", "--seeds", "1", *begun, "--output", self.folder / "lr"]}
+        for arguments in commands.values():
+            self.command(*arguments)
+        other = self.train("weights_other", json.loads(config.read_text()), "--set", "seed=7")
+        self.command("export", "--run", other, "--output", weights, "--overwrite")
+        for command, arguments in commands.items():
+            with self.subTest(command):
+                self.assertIn("the files of model.weights have changed", self.command(*arguments, code=64))
+
     def test_a_table_is_read_by_no_other_training_file(self):
         train, run = self.table_run("table")
         for what, lines in (("a row more", rows("abc") + ["a,5000,7"]), ("a category less", rows("dbc"))):

@@ -58,6 +58,8 @@ class Followed(Exported):
             "parameters without numbers": (models.EmptyParameters, VALUES, {}),
             "tables that a function keeps": (models.CachesTables, VALUES, {"precisions": ["fp32", "bf16"]}),
             "texts": (models.SaysWhatItDoes, VALUES, {}),
+            "bits of a size": (models.CountsInBits, VALUES, {}),
+            "a normalisation of what lies transposed": (models.Series, VALUES, {}),
             "numbers for a log": (models.CountsForALog, VALUES, {}),
             "random numbers that decide nothing": (models.NeverLeavesOut, VALUES, {}),
             "parameters that are tied again": (models.TiesAgain, VALUES, {}),

@@ -353,6 +353,9 @@ TEST(Graph, SizesAreComputedAsInPython) {
   EXPECT_EQ(computed("truediv", 7, 2), 3.5);
   EXPECT_EQ(computed("sub", 2, 7), -5);
   EXPECT_EQ(computed("neg", 7, 0), -7);
+  EXPECT_EQ(computed("and", 10, 3), 2);
+  EXPECT_EQ(computed("and", 10, 5), 0);
+  EXPECT_EQ(computed("or", 10, 5), 15);
   EXPECT_THROW(computed("mod", 7, 0), c10::Error);
 }
 

@@ -128,6 +128,25 @@ TEST(MemoryFormat, AModelWhoseGradientsItSpoilsKeepsItsImagesContiguous) {
   EXPECT_TRUE(test::holds(refusal.what(), "the norm of its gradients would be nan")) << refusal.what();
 }
 
+// LibTorch alone ends with a broken heap there, for 8 samples of 3 x 64 x 64 say.
+TEST(MemoryFormat, StridedConvolutionsOfOnePixelOverFewChannelsKeepImagesContiguous) {
+  struct Strided : torch::nn::Module {
+    Strided() {
+      conv = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 16, 1).stride(2)));
+      output = register_module("output", torch::nn::Linear(16, 4));
+    }
+    torch::Tensor forward(const torch::Tensor& x) { return output->forward(conv->forward(x).mean({2, 3})); }
+    torch::nn::Conv2d conv{nullptr};
+    torch::nn::Linear output{nullptr};
+  };
+  const TensorDataset images = small_images(64);
+  const auto task = [] { return supervised(std::make_shared<Strided>(), cross_entropy()); };
+  EXPECT_EQ(chosen(MemoryFormat::kAuto, task(), images), MemoryFormat::kContiguous);
+  const Error refusal =
+      test::expect_error(ExitCode::kBadRecipe, [&] { chosen(MemoryFormat::kChannelsLast, task(), images); });
+  EXPECT_TRUE(test::holds(refusal.what(), "1 x 1")) << refusal.what();
+}
+
 TEST(MemoryFormat, TryingItLeavesTheKernelsThatRepeatAsTheyWere) {
   const TensorDataset images = small_images(64);
   const auto state = [] {

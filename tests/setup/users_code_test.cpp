@@ -95,6 +95,18 @@ INSTANTIATE_TEST_SUITE_P(
         BadTask{"NoMetric",
                 [](EvaluationTerms& terms, const Batch&, bool) { terms.metrics = {Measured{}}; },
                 {"Task::evaluate", "no metric"}},
+        BadTask{"SumsOfOtherShapes",
+                [](EvaluationTerms& terms, const Batch& b, bool) {
+                  terms.metrics = {mean_figure("own", {}, terms.loss.sum, terms.loss.weight)};
+                  terms.metrics[0].state.sums[0] = torch::ones({b.samples});
+                },
+                {"Task::evaluate", "a sum of [", "one shape"}},
+        BadTask{"AFigureNamedAsAColumn",
+                [](EvaluationTerms& terms, const Batch&, bool) {
+                  terms.metrics = {
+                      mean_figure("epoch", {}, terms.loss.sum.detach(), terms.loss.weight.detach())};
+                },
+                {"Task::evaluate", "\"epoch\"", "another name"}},
         BadTask{"Throws",
                 [](EvaluationTerms&, const Batch&, bool) { throw std::runtime_error("my own trouble"); },
                 {"Task::evaluate", "my own trouble", "inputs of [", "code of your own"}},

@@ -374,6 +374,34 @@ TEST(Places, ChangedGradientsAreWhatIsApplied) {
   EXPECT_EQ(norm, 0);
 }
 
+TEST(Places, ABackwardPassOfTheProgramsOwnLeavesNothingInAnUpdate) {
+  const auto trained = [](bool looks) {
+    auto task = std::make_unique<Open>();
+    const std::shared_ptr<SmallNet> net = task->net;
+    const auto look = [net] {
+      const torch::AutoGradMode with_gradients(true);
+      net->first->weight.square().sum().backward();
+    };
+    if (looks) task->on_begin = task->on_step = [look](const UpdateInfo&) { look(); };
+    Trainer trainer(guest_recipe(), std::move(task), data(), {.write_files = false});
+    trainer.on_update([&](const UpdateRecord&) { return looks ? look() : void(), Flow::kContinue; });
+    trainer.fit();
+    return digest(*net);
+  };
+  EXPECT_EQ(trained(true), trained(false));
+}
+
+TEST(Places, WhatChangesItsShapeIsRefused) {
+  auto task = std::make_unique<Open>();
+  const std::shared_ptr<SmallNet> net = task->net;
+  task->on_step = [net](const UpdateInfo& info) {
+    if (!info.trial && info.update == 3) net->first->weight.set_data(torch::zeros({40, 40}));
+  };
+  Trainer trainer(guest_recipe(), std::move(task), data(), {.write_files = false});
+  const Error error = test::expect_error(ExitCode::kBrokenContract, [&] { trainer.fit(); });
+  EXPECT_TRUE(test::holds(error.what(), "[40, 40]")) << error.what();
+}
+
 TEST(Places, StateThatIsReplacedIsRefused) {
   auto task = std::make_unique<Open>();
   Open& open = *task;
@@ -836,6 +864,51 @@ TEST(OwnTask, KeysThatItDoesNotReadAreRefusedByName) {
   expect_refused("lora", [](Recipe& r) { r.lora.rank = 4; });
   expect_refused("loss.name", [](Recipe& r) { r.loss = {"mse", {}}; });
   expect_refused("evaluation.metrics", [](Recipe& r) { r.evaluation.metrics = {"accuracy"}; });
+}
+
+TEST(OwnTask, WhatNoRunCanTrainOrSaveIsRefusedByName) {
+  const auto refusal = [](const std::function<void(Open&)>& change) {
+    auto task = std::make_unique<Open>();
+    change(*task);
+    const Error error = test::expect_error(ExitCode::kBrokenContract, [&] {
+      Trainer(guest_recipe(), std::move(task), data(), {.write_files = false}).fit();
+    });
+    return std::string(error.what());
+  };
+  const torch::Tensor table = torch::zeros({4, 6});
+  const auto view = [&](Open& task) { task.net->register_parameter("view", table.slice(1, 0, 6, 2)); };
+  const auto repeated = [](Open& task) {
+    task.net->register_parameter("repeated", torch::zeros({3, 1}).expand({3, 4}));
+  };
+  const auto wide = [](Open& task) {
+    task.net->register_parameter("wide", torch::zeros({3}, torch::kFloat64));
+  };
+  const auto complex = [](Open& task) {
+    task.net->register_buffer("rotations", torch::zeros({3}, torch::kComplexFloat));
+  };
+  const auto expanded = [](Open& task) {
+    task.net->register_buffer("expanded", torch::zeros({3, 1}).expand({3, 4}));
+  };
+  const auto state = [](Open& task) { task.kept = {{"count", torch::zeros({2}, torch::kUInt16)}}; };
+  const std::vector<std::pair<std::function<void(Open&)>, std::string>> cases = {
+      {view, "has view learn"}, {repeated, "has repeated learn"},
+      {wide, "double"},         {complex, "rotations of c10::complex"},
+      {expanded, "expanded"},   {state, "count"}};
+  for (const auto& [change, said] : cases) {
+    const std::string text = refusal(change);
+    EXPECT_TRUE(test::holds(text, said)) << text;
+  }
+}
+
+TEST(OwnTask, AResumeWithoutFilesIsRefused) {
+  Trainer trainer(guest_recipe(), std::make_unique<Open>(), data(), {.write_files = false, .resume = true});
+  test::expect_error(ExitCode::kUsage, [&] { trainer.fit(); });
+}
+
+TEST(OwnTask, ATaskThatIsNotThereIsRefused) {
+  test::expect_error(ExitCode::kUsage,
+                     [&] { Trainer(guest_recipe(), nullptr, data(), {.write_files = false}); });
+  test::expect_error(ExitCode::kUsage, [&] { supervised(std::shared_ptr<SmallNet>(), cross_entropy()); });
 }
 
 TEST(OwnTask, ASumInHalfPrecisionIsRefused) {

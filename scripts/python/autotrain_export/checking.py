@@ -172,7 +172,17 @@ class _Eager:
         return [own[name] for name in self.subject.buffers]
 
 
-class _LettingGo(torch.fx.Interpreter):
+class _AsTheProgram(torch.fx.Interpreter):
+    """Runs a graph as the program does: a change of shape that the trace had as a view is one where the tensor lies so, else a copy. A trace
+    knows the layout that a kernel should give; what it gives may lie otherwise, as a batch normalisation of a transposed tensor does."""
+
+    VIEWS = (torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default)
+
+    def call_function(self, target, args, kwargs):
+        return super().call_function(torch.ops.aten.reshape.default if target in self.VIEWS else target, args, kwargs)
+
+
+class _LettingGo(_AsTheProgram):
     """Runs a graph, and holds each gradient no longer than until it is known to be the other one's, bit for bit.
 
     scale  what its gradients are divided by"""
@@ -227,7 +237,7 @@ class _Graphs:
         _begin(step, batch)
         no_cotangent = torch.empty(())
         with torch.no_grad():
-            return self.graphs["evaluation"](self.parameters, self.buffers, batch, no_cotangent)
+            return _AsTheProgram(self.graphs["evaluation"]).run(self.parameters, self.buffers, batch, no_cotangent)
 
 
 def _pieces(tensor):

@@ -207,4 +207,6 @@ def _write_call(writer, node):
     elif node.target in SIZE_OPERATORS:
         writer.size_operator(node)
     else:
-        raise ExportError(f"the graph has the operator {node.target}, which autotrain does not run")
+        name = getattr(node.target, "__name__", str(node.target))
+        raise ExportError(f"the graph computes {name} of sizes, which autotrain does not run; write it with + - * // % and comparisons, or "
+                          "give what comes of it as a number that is the same for every batch")

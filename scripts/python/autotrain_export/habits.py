@@ -1,6 +1,7 @@
 """What modules do that says how to compute, and not what: it is left out while they are traced, and while graphs are held against them."""
 
 import logging
+import sys
 from contextlib import ExitStack, contextmanager
 
 import torch
@@ -194,6 +195,9 @@ def plainly(*modules, tracing=False):
         stack.enter_context(put(torch.distributions.Distribution, "_validate_args", False))
         stack.enter_context(put(torch.nn.modules.transformer, "_detect_is_causal_mask", _not_by_values))
         if tracing:
+            # Some of its functions keep what they gave by their arguments, sizes among them, unless something is traced.
+            if utilities := sys.modules.get("transformers.pytorch_utils"):
+                stack.enter_context(put(utilities, "is_torchdynamo_compiling", lambda: True))
             stack.enter_context(put(torch._VF, "_pack_padded_sequence", _packing))
             stack.enter_context(put(torch, "affine_grid_generator", _affine_grid))
             for kind in (FakeTensor, torch.SymFloat, torch.SymInt):
