@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autotrain/error.h"
 #include "data/fingerprint.h"
 #include "recipe/compare.h"
 #include "setup/assembly.h"
@@ -22,8 +23,10 @@ std::map<std::string, std::string> RecipeFiles::of(const Recipe& recipe) {
   if (const std::string& loss = of_choice(recipe.loss); !loss.empty()) files["loss"] = loss;
   if (recipe.weights.file) {
     std::string& weights = weights_[*recipe.weights.file];
-    if (weights.empty()) weights = fingerprint_of_weights(*recipe.weights.file);
-    files["model.weights"] = weights;
+    try {
+      if (weights.empty()) weights = fingerprint_of_weights(*recipe.weights.file);
+      files["model.weights"] = weights;
+    } catch (const Error&) {}  // the run that needs them says so
   }
   return files;
 }
