@@ -44,7 +44,7 @@ struct Materials {
 Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> settled = {},
                          std::shared_ptr<Ranks> ranks = {});
 
-/// What a file of weights is, or all files of an index: as fingerprint_of.
+/// Tells what a file of weights holds, or all files of an index, as fingerprint_of does.
 /// @throws Error as that, and as the index does.
 std::string fingerprint_of_weights(const std::filesystem::path& named);
 

@@ -26,7 +26,7 @@ class RecipeFiles {
   std::map<std::string, std::string> weights_;
 };
 
-/// What defines a measurement of a recipe: its values, and its files where it names some.
+/// A measurement of a recipe is defined by its values, and by its files where it names some.
 nlohmann::ordered_json recipe_definition(const Recipe& recipe, std::map<std::string, std::string> files);
 
 }  // namespace autotrain

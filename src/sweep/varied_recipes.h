@@ -9,14 +9,14 @@
 
 namespace autotrain {
 
-/// What a sweep measures beside others.
+/// One of the recipes that a sweep measures side by side.
 struct VariedRecipe {
   std::string value = {};  ///< of the key that is varied
   Recipe recipe;
   std::map<std::string, std::string> files = {};  ///< as RecipeFiles has them
 };
 
-/// What `sweep.vary` names; without it one variant, whose value is "".
+/// The variants that `sweep.vary` names; without it there is one, whose value is "".
 struct VariedRecipes {
   std::string key = {};
   std::vector<VariedRecipe> all = {};
