@@ -26,8 +26,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kLargestHeader = 100'000'000;  // the format's own bound
 
-constexpr const char* kMetadata = "__metadata__";
-
 struct DtypeName {
   torch::ScalarType dtype;
   std::string_view name;
@@ -82,7 +80,7 @@ Distinct distinct(const std::vector<NamedTensor>& tensors) {
 std::string header_text(const Distinct& content, const FileNotes& notes) {
   Json header = Json::object(), metadata = content.other_names;
   for (const auto& [name, text] : notes) metadata[name] = text;
-  if (!metadata.empty()) header[kMetadata] = std::move(metadata);
+  if (!metadata.empty()) header[kMetadataName] = std::move(metadata);
   size_t offset = 0;
   for (const NamedTensor& item : content.tensors) {
     const size_t end = offset + item.tensor.nbytes();
@@ -144,9 +142,9 @@ Entry parse_entry(const fs::path& path, const std::string& name, const Json& jso
 
 std::map<std::string, std::string> parse_metadata(const fs::path& path, const Json& header) {
   std::map<std::string, std::string> metadata;
-  if (!header.contains(kMetadata)) return metadata;
-  if (!header[kMetadata].is_object()) fail(path, "the metadata are not a JSON object");
-  for (const auto& [name, text] : header[kMetadata].items()) {
+  if (!header.contains(kMetadataName)) return metadata;
+  if (!header[kMetadataName].is_object()) fail(path, "the metadata are not a JSON object");
+  for (const auto& [name, text] : header[kMetadataName].items()) {
     if (!text.is_string()) fail(path, cat("the metadata's ", quote(name), " is not a text"));
     metadata[name] = text;
   }
@@ -156,7 +154,7 @@ std::map<std::string, std::string> parse_metadata(const fs::path& path, const Js
 std::vector<Entry> parse_entries(const fs::path& path, const Json& header, int64_t data_bytes) {
   std::vector<Entry> entries;
   for (const auto& [name, json] : header.items()) {
-    if (name != kMetadata) entries.push_back(parse_entry(path, name, json, data_bytes));
+    if (name != kMetadataName) entries.push_back(parse_entry(path, name, json, data_bytes));
   }
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return a.begin < b.begin; });

@@ -18,6 +18,9 @@ namespace autotrain {
 /// Whether the format, as it is written here, has this type of numbers.
 bool can_be_saved(torch::ScalarType dtype);
 
+/// What stands in a header beside the tensors, whose name none of them can have.
+inline constexpr const char* kMetadataName = "__metadata__";
+
 /// Writes tensors of any device and layout; equal tensors under equal names give equal bytes. A tensor that
 /// is there under several names (tied weights) is written once, under the first; the header's metadata maps
 /// the other names to it, as Python's safetensors.torch.save_model does. Precondition: names are distinct.

@@ -22,6 +22,7 @@
 #include "comm/launch.h"
 #include "device/device_error.h"
 #include "device/failure.h"
+#include "setup/users_code.h"
 
 namespace autotrain {
 namespace {
@@ -108,6 +109,10 @@ int run_main(int argc, char** argv, const Registry& registry) {
     }
     return fail(ExitCode::kInternal,
                 cat("internal: ", error.what(), "\n  this is a bug of autotrain; please report it"), json);
+  } catch (...) {
+    return fail(ExitCode::kBrokenContract,
+                cat("the program's own code ", words_of_odd_exception(), "\n  try: throw autotrain::Error"),
+                json);
   }
 }
 

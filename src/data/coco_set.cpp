@@ -35,7 +35,6 @@ std::unique_ptr<Dataset> make_coco_set(const DatasetRequest& request) {
                   "name the folder of the images, and the file of their annotations");
   }
   DetectionDataset::Options options = detection_options(request, 0);
-  options.long_targets = request.role != DataRole::kTraining;
   const std::string training = request.training != nullptr ? request.training->text("annotations") : "";
   CocoAnnotations all = read_coco(
       file, {.images = p.text("images"),

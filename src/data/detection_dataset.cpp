@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kPlanes = 3;  // red, green, blue
 constexpr double kNoBox = -1;   // class of the rows that fill a sample up
+constexpr int64_t kColumns = 5, kLongColumns = 12;
 constexpr int64_t kTilesOfAMosaic = 4;
 constexpr int64_t kBlended = 2;
 
@@ -27,10 +28,14 @@ torch::Tensor collated(const std::vector<SampleBoxes>& samples, const ImageSize&
   size_t most = 1;
   for (const SampleBoxes& sample : samples) most = std::max(most, sample.boxes.size());
   const auto n = static_cast<int64_t>(samples.size());
-  torch::Tensor targets = torch::empty({n, static_cast<int64_t>(most), long_rows ? 8 : 5}, torch::kFloat32);
+  torch::Tensor targets =
+      torch::empty({n, static_cast<int64_t>(most), long_rows ? kLongColumns : kColumns}, torch::kFloat32);
   auto* out = targets.mutable_data_ptr<float>();
-  const auto pixels = static_cast<double>(size.height * size.width);
-  for (const auto& [boxes, scale] : samples) {
+  const auto height = static_cast<double>(size.height), width = static_cast<double>(size.width);
+  for (const auto& [boxes, scale, place] : samples) {
+    const double left = static_cast<double>(place.left), top = static_cast<double>(place.top);
+    const double right = left + static_cast<double>(place.width);
+    const double bottom = top + static_cast<double>(place.height);
     for (size_t i = 0; i < most; ++i) {
       const bool there = i < boxes.size();
       const LabelledBox box = there ? boxes[i] : LabelledBox{};
@@ -38,8 +43,10 @@ torch::Tensor collated(const std::vector<SampleBoxes>& samples, const ImageSize&
                                   box.centre_y, box.width, box.height})
         *out++ = static_cast<float>(number);
       if (!long_rows) continue;
-      const double area = box.area > 0 ? box.area : box.width * box.height * pixels * scale;
-      for (const double number : {box.crowd ? 1.0 : 0.0, area, scale}) *out++ = static_cast<float>(number);
+      const double area = box.area > 0 ? box.area : box.width * width * box.height * height * scale;
+      for (const double number :
+           {box.crowd ? 1.0 : 0.0, area, scale, left / width, top / height, right / width, bottom / height})
+        *out++ = static_cast<float>(number);
     }
   }
   return targets;
@@ -244,7 +251,7 @@ SampleBoxes DetectionDataset::draw_tile(const Tile& tile, const std::string& sam
   const double resized =  // since it was annotated: areas are those of the annotations
       static_cast<double>(stated.height * stated.width) / static_cast<double>(size.height * size.width);
   const double scale = region.height * region.width / static_cast<double>(box.height * box.width);
-  return {.boxes = place_boxes(boxes, size, placement, o_.size), .scale = scale * resized};
+  return {.boxes = place_boxes(boxes, size, placement, o_.size), .scale = scale * resized, .place = box};
 }
 
 SampleBoxes DetectionDataset::make_layer(const Layer& layer, const std::string& sample, FileSequence& files,
@@ -255,8 +262,12 @@ SampleBoxes DetectionDataset::make_layer(const Layer& layer, const std::string& 
     const SampleBoxes drawn = draw_tile(tile, sample, files, planes);
     all.boxes.insert(all.boxes.end(), drawn.boxes.begin(), drawn.boxes.end());
     all.scale = drawn.scale;
+    all.place = drawn.place;
   }
+  const Box whole{0, 0, planes.size.height, planes.size.width};
+  if (layer.tiles.size() > 1) all.place = whole;
   if (!layer.warp) return all;
+  all.place = whole;
   warp_planes(planes, *layer.warp);
   all.boxes = warp_boxes(all.boxes, *layer.warp, planes.size);
   return all;
@@ -277,6 +288,7 @@ SampleBoxes DetectionDataset::make_sample(const Scene& scene, const std::string&
   to_unit.apply(planes);
   if (!scene.mirrored) return all;
   mirror(planes);
+  all.place.left = planes.size.width - all.place.left - all.place.width;
   for (LabelledBox& box : all.boxes) box.centre_x = 1 - box.centre_x;
   return all;
 }
@@ -286,7 +298,8 @@ DetectionDataset::Options detection_options(const DatasetRequest& request, int64
   return {.size = {size[0], size[1]},
           .classes = classes,
           .augment = request.augment,
-          .reading = {.upright = request.parameters.flag("upright")}};
+          .reading = {.upright = request.parameters.flag("upright")},
+          .long_targets = request.role != DataRole::kTraining};
 }
 
 }  // namespace autotrain

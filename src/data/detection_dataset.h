@@ -38,6 +38,7 @@ struct LabelledImages {
 struct SampleBoxes {
   std::vector<LabelledBox> boxes = {};
   double scale = 1;  ///< how many pixels of the image, as it was annotated, one of the sample is
+  Box place = {};    ///< where the image lies in the sample; all of it, where it is of several or warped
 };
 
 /// Images with boxes, put together when they are asked for. They are alike in cost, for their pixels are;
@@ -53,7 +54,7 @@ class DetectionDataset final : public Dataset,
     int64_t classes = 0;
     AugmentRecipe augment;
     ImageReading reading = {};
-    bool long_targets = false;  ///< with the columns that COCO's evaluation reads
+    bool long_targets = false;  ///< with the columns that evaluations read
   };
 
   DetectionDataset(LabelledImages images, Options options)
@@ -85,8 +86,8 @@ class DetectionDataset final : public Dataset,
 
   /// inputs: [n, 3, H, W] float32 in [0, 1]. targets: [n, the most boxes of a sample but at least 1, 5]
   /// float32: class, centre x, y, width, height as parts of the sample; class −1 fills up. Long ones have
-  /// three columns more: crowd, area in pixels of the image as it was annotated, and how many of those a
-  /// pixel of the sample is.
+  /// seven columns more: crowd, area in pixels of the image as it was annotated, how many of those a pixel of
+  /// the sample is, and where the image lies in the sample: left, top, right, bottom as parts of it.
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override;
 
   int64_t most_objects() const override;

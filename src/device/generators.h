@@ -14,10 +14,10 @@ void seed_generators(torch::Device device, uint64_t key);
 void seed_for_micro_batch(torch::Device device, uint64_t seed, int64_t window, int64_t offset);
 
 /// Where a task acts beside its loss.
-enum class PlaceToAct : uint64_t { kBeginUpdate, kBeforeStep, kAfterStep };
+enum class PlaceToAct : uint64_t { kBeginUpdate, kBeforeStep, kAfterStep, kEvaluate };
 
 /// Seeds them for one of these: what a task draws there depends only on (seed, place, samples of the stream
-/// before the update), and is the same on all ranks.
+/// before the update, of the data before the batch of an evaluation), and is the same on all ranks.
 void seed_for_place(torch::Device device, uint64_t seed, PlaceToAct place, int64_t samples);
 
 /// The states that the generators of the CPU and of `device` have now.

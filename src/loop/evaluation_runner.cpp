@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
@@ -118,11 +119,18 @@ std::string why_undefined(const EvaluationRecord& evaluation, const std::string&
   return "these data or predictions cannot tell it" + none;
 }
 
+double figure_of(const EvaluationRecord& evaluation, const std::string& name) {
+  const auto found = evaluation.figures.find(name);
+  if (found != evaluation.figures.end()) return found->second;
+  throw Error(ExitCode::kBrokenContract, "Task::evaluate",
+              cat("gives no ", name, " at update ", evaluation.update,
+                  ", by which the run goes, and gave it before training"),
+              "give every figure each time, NaN where it is not defined");
+}
+
 bool take_into_account(const EvaluationRecord& evaluation, const Recipe& recipe, Position& position) {
   const std::string& monitor = recipe.evaluation.monitor;
-  const auto measured = evaluation.figures.find(monitor);
-  check_invariant(measured != evaluation.figures.end(), "the monitored figure was checked before training");
-  const double value = measured->second;
+  const double value = figure_of(evaluation, monitor);
   const bool lower = evaluation.kinds.at(monitor).better == Better::kLower;
   const auto gain_over = [&](double former) { return lower ? former - value : value - former; };
   position.evaluated_update = evaluation.update;

@@ -38,10 +38,14 @@ bool counts(const EvaluationRecord& evaluation, const std::string& figure, bool 
 /// Why a figure of an evaluation is not finite, in words.
 std::string why_undefined(const EvaluationRecord& evaluation, const std::string& figure);
 
+/// A figure that the run goes by. @throws Error(kBrokenContract) when the evaluation lacks it, which those
+/// before training had.
+double figure_of(const EvaluationRecord& evaluation, const std::string& name);
+
 /// Takes an evaluation into account: whether it is the best so far, and how many came since. One
 /// that was not due may be the best, but counts for no patience, so that a run that was stopped and extended
 /// goes on as one that was not.
-/// @return whether it is the best. Precondition: `evaluation.monitor` is among its figures.
+/// @return whether it is the best.
 bool take_into_account(const EvaluationRecord& evaluation, const Recipe& recipe, Position& position);
 
 }  // namespace autotrain

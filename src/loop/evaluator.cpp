@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "device/generators.h"
 #include "device/memory_phase.h"
 #include "plan/scopes.h"
 #include "report/figures_json.h"
@@ -322,7 +323,8 @@ Gathering gathered_by_metrics(Workbench& bench) {
     MetricState whole{.rows = measured.state.rows};
     for (const torch::Tensor& sum : measured.state.sums) whole.sums.push_back(sum.to(torch::kCPU));
     for (torch::Tensor& row : whole.rows) row = row.to(torch::kCPU);
-    for (const Figure& figure : measured.metric->figures(whole)) gathering.figures.push_back(figure.name);
+    for (const Figure& figure : call_user("Metric::figures", [&] { return measured.metric->figures(whole); }))
+      gathering.figures.push_back(figure.name);
   }
   return gathering;
 }
@@ -351,9 +353,14 @@ std::optional<Evaluation> evaluate(Workbench& bench, const Dataset& data, int64_
                 every_nth(one_pass(data, micro_batch), ranks.place()), evaluation_loading(bench));
   EvaluationSums sums;
   SharedEvaluation shared(ranks, bench.device->torch_device());
-  int64_t done = 0;
+  // What a task draws is the same at every evaluation, in a run that was resumed too.
+  const torch::Device device = bench.device->torch_device();
+  const GeneratorScope generators(device);
+  int64_t done = 0, piece = ranks.place().rank;
   bool stopped = false;
   while (const std::optional<Batch> batch = stopped ? std::nullopt : loader.next()) {
+    seed_for_place(device, bench.step.options().seed, PlaceToAct::kEvaluate, piece * micro_batch);
+    piece += ranks.place().world;
     const EvaluationTerms terms =
         evaluate_batch(*bench.task, bench.device->upload(*batch), bench.step.options().precision);
     ranks.several() ? shared.add(terms) : sums.add(terms);

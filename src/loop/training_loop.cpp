@@ -382,7 +382,7 @@ void TrainingLoop::tell_undefined(const EvaluationRecord& evaluation) {
   std::set<std::string> used = {"loss", recipe_.evaluation.monitor};
   if (plateau_) used.insert(plateau_->figure);
   for (const std::string& figure : used) {
-    const double value = evaluation.figures.at(figure);
+    const double value = figure_of(evaluation, figure);
     if (std::isfinite(value) || !told_undefined_.insert(figure).second) continue;
     log::warn("trainer", cat("evaluation at update ", evaluation.update, ": ", figure, " is ", brief(value),
                              ": ", why_undefined(evaluation, figure)));

@@ -98,6 +98,9 @@ class Network : public torch::nn::Module {
   /// A text that differs where two networks of one recipe compute something else; "" where they cannot.
   virtual std::string fingerprint() const { return ""; }
 
+  /// Whether its gradients are by code of the user's own, in this program.
+  virtual bool is_users_own() const { return false; }
+
  protected:
   /// Why a matrix among the parameters can have no adapter; "" where it can.
   virtual std::string cannot_adapt(const torch::Tensor& weight) const;

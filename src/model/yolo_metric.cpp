@@ -1,6 +1,7 @@
 #include "model/yolo_metric.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "model/boxes.h"
@@ -10,16 +11,33 @@
 namespace autotrain {
 namespace {
 
-enum class TruthColumn : int64_t { kClass, kCentreX, kCentreY, kWidth, kHeight, kCrowd, kArea, kScale };
+enum class TruthColumn : int64_t {
+  kClass,
+  kCentreX,
+  kCentreY,
+  kWidth,
+  kHeight,
+  kCrowd,
+  kArea,
+  kScale,
+  kLeft,  // of the image, as are the next three
+  kTop,
+  kRight,
+  kBottom
+};
 
 // Targets with all columns, lengths in pixels: [n, boxes, kLongBoxColumns] float64.
 torch::Tensor long_truth(const torch::Tensor& target, const torch::Tensor& size) {
   const torch::Tensor wide = target.to(torch::kFloat64);
-  const torch::Tensor centred = wide.narrow(2, 1, 4) * at::cat({size, size}).to(torch::kFloat64);
+  const torch::Tensor pixels = at::cat({size, size}).to(torch::kFloat64);
+  const torch::Tensor centred = wide.narrow(2, 1, 4) * pixels;
   const torch::Tensor number = wide.narrow(2, 0, 1);
-  if (target.size(2) >= kLongBoxColumns) return at::cat({number, centred, wide.narrow(2, 5, 3)}, 2);
+  if (target.size(2) >= kLongBoxColumns)
+    return at::cat({number, centred, wide.narrow(2, 5, 3), wide.narrow(2, 8, 4) * pixels}, 2);
   const torch::Tensor area = centred.narrow(2, 2, 1) * centred.narrow(2, 3, 1);
-  return at::cat({number, centred, at::zeros_like(area), area, at::ones_like(area)}, 2);
+  const torch::Tensor none = at::zeros_like(area);
+  const torch::Tensor edges = at::cat({at::zeros_like(size), size}).to(torch::kFloat64);
+  return at::cat({number, centred, none, area, at::ones_like(area), edges.expand_as(centred)}, 2);
 }
 
 torch::Tensor rows_of_detections(const std::vector<Detection>& boxes, int64_t most) {
@@ -54,15 +72,6 @@ MetricState measure_found(const torch::Tensor& prediction, const torch::Tensor& 
   return {.rows = {remembered(best_boxes(prediction, kCandidateBoxes)), truth.flatten(0, 1), count}};
 }
 
-CocoFound coco_found(const Detection& box, double scale) {
-  const double width = static_cast<double>(box.right) - box.left;
-  const double height = static_cast<double>(box.bottom) - box.top;
-  return {.box = {box.left, box.top, width, height},
-          .category = box.category,
-          .area = width * height * scale,
-          .score = box.score};
-}
-
 // What one row of truth says.
 class TruthRow {
  public:
@@ -84,6 +93,29 @@ class TruthRow {
   const double* row_;
 };
 
+// An image in its sample, whose box it is in pixels.
+struct Frame {
+  double left = 0, top = 0, right = 0, bottom = 0;
+  double scale = 1;  // pixels of the image that one of the sample is
+
+  static Frame of(const TruthRow& row) {
+    using T = TruthColumn;
+    return {row[T::kLeft], row[T::kTop], row[T::kRight], row[T::kBottom], row[T::kScale]};
+  }
+
+  // Nothing where the box lies in the border beside the image.
+  std::optional<CocoFound> found(const Detection& box) const {
+    const double x = std::max<double>(box.left, left), y = std::max<double>(box.top, top);
+    const double width = std::min<double>(box.right, right) - x;
+    const double height = std::min<double>(box.bottom, bottom) - y;
+    if (width <= 0 || height <= 0) return std::nullopt;
+    return CocoFound{.box = {x, y, width, height},
+                     .category = box.category,
+                     .area = width * height * scale,
+                     .score = box.score};
+  }
+};
+
 struct Gathered {
   std::vector<CocoImage> images;
   int64_t classes = 0;
@@ -98,13 +130,15 @@ Gathered gathered(const MetricState& whole) {
   for (int64_t i = 0; i < counts.size(0); ++i, count += 2) {
     CocoImage& image = all.images.emplace_back();
     all.classes = std::max(all.classes, count[1]);
-    double scale = 1;  // of the image; all of its rows say the same
+    Frame frame;  // all rows of an image say the same
     for (int64_t j = 0; j < count[0]; ++j, row += kLongBoxColumns) {
       const TruthRow box(row);
-      if (j == 0) scale = box[TruthColumn::kScale];
+      if (j == 0) frame = Frame::of(box);
       if (box.there()) image.truth.push_back(box.truth());
     }
-    for (const Detection& box : suppressed_boxes(found[i])) image.found.push_back(coco_found(box, scale));
+    for (const Detection& box : suppressed_boxes(found[i])) {
+      if (const std::optional<CocoFound> there = frame.found(box)) image.found.push_back(*there);
+    }
   }
   return all;
 }

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 
+#include "autotrain/error.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "optim/foreach.h"
 
@@ -25,6 +27,7 @@ constexpr int64_t kAligned = 32;  // elements: kernels read several at once
 }  // namespace
 
 UnfusedOptimizer::UnfusedOptimizer(Trained trained) : Optimizer(std::move(trained)) {
+  check_are_float32();
   zero_ = constant(0);
   rate_ = constant(0);
   decay_ = constant(0);
@@ -39,6 +42,15 @@ UnfusedOptimizer::UnfusedOptimizer(Trained trained) : Optimizer(std::move(traine
   }
   const auto options = torch::TensorOptions().dtype(torch::kFloat32).device(device());
   scratch_ = torch::empty({std::max(largest_part_, std::min(together_, all))}, options);
+}
+
+void UnfusedOptimizer::check_are_float32() const {
+  for (const NamedTensor& each : parameters()) {
+    if (each.tensor.scalar_type() == torch::kFloat32) continue;
+    throw Error(ExitCode::kBadRecipe, "optimizer.name",
+                cat("computes in float32, and ", each.name, " is of type ", each.tensor.dtype().name()),
+                "make the module float32: module.to(torch::kFloat32); or take sgd, adam or adamw");
+  }
 }
 
 torch::Tensor UnfusedOptimizer::constant(double value) const {

@@ -62,6 +62,7 @@ class UnfusedOptimizer : public Optimizer {
   const torch::Tensor& skipped() const { return skipped_; }  ///< scalar bool
 
  private:
+  void check_are_float32() const;
   void before_groups(const Update& update) final;
   void apply_group(const Group& group, const Lists& lists, const Update& update) final;
   void set_rate(const Group& group, const Update& update);

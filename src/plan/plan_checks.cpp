@@ -3,6 +3,7 @@
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/text.h"
+#include "model/models.h"
 #include "plan/lone_values.h"
 
 namespace autotrain {
@@ -56,9 +57,23 @@ bool may_accumulate(const PlanRequest& request) {
   return request.share() > 1 && !(typed && *typed >= request.share());
 }
 
+std::optional<SplitVerdict> verdict_on_cuts(const PlanRequest& request, Workbench& bench) {
+  Task& task = *bench.task;
+  if (task.makes_passes()) return std::nullopt;
+  if (may_accumulate(request) && task.splittable()) return check_split(bench);
+  const Network* const network = as_network(task.module());
+  return network == nullptr || network->is_users_own() ? std::optional(check_proportional(bench))
+                                                       : std::nullopt;
+}
+
 void check_window(const PlanRequest& request, const Workbench& bench,
                   const std::optional<SplitVerdict>& verdict, BatchPlan& plan) {
-  if (plan.window == 1 && plan.lanes == 1) return;
+  if (plan.window == 1 && plan.lanes == 1) {
+    if (!verdict || verdict->kind != SplitVerdict::Kind::kClipped) return;
+    plan.split_check = verdict->text();
+    log::warn("plan", plan.split_check);
+    return;
+  }
   if (!bench.task->splittable()) {
     if (bench.task->makes_passes()) return;
     if (plan.lanes > 1) {

@@ -286,8 +286,7 @@ BatchPlan Planner::plan() {
   try_smallest_inputs(bench_);
   const Stopwatch watch;
   BatchPlan plan;
-  const bool check = may_accumulate(request_) && bench_.task->splittable() && !bench_.task->makes_passes();
-  const auto verdict = check ? std::optional(check_split(bench_)) : std::nullopt;
+  const std::optional<SplitVerdict> verdict = verdict_on_cuts(request_, bench_);
   begin_search();
   Capacity capacity = find_capacity(plan);
   describe_executed(plan, capacity);

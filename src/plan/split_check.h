@@ -20,7 +20,7 @@ struct SplitVerdict {
     kNotChecked,  ///< there were too few samples, no memory, or no float32 for the comparison
   };
   Kind kind = Kind::kExact;
-  double difference = 0;       ///< ‖g(2n) − g(n + n)‖ ÷ ‖g(2n)‖
+  double difference = 0;  ///< ‖g(2n) − g(n + n)‖ ÷ ‖g(2n)‖; for kClipped of the loss × 1024, ÷ 1024
   int64_t samples = 0;         ///< 2n
   std::string operation = {};  ///< first operation whose result differs: "aten::batch_norm"
   std::string module = {};     ///< the module it belongs to, or the last one with parameters before it
@@ -32,5 +32,9 @@ struct SplitVerdict {
 /// Compares the gradient of a few samples at once with the sum over two halves, in float32, in training
 /// mode with dropout modules off. Leaves no trace.
 SplitVerdict check_split(Workbench& bench);
+
+/// Whether the gradient of a few samples is proportional to that of their loss, which training scales, for
+/// batches that are not cut: kClipped, kExact or kNotChecked. Leaves no trace.
+SplitVerdict check_proportional(Workbench& bench);
 
 }  // namespace autotrain

@@ -123,6 +123,8 @@ class OwnModule final : public Network {
     Network::train(on);
   }
 
+  bool is_users_own() const override { return true; }
+
   // What it computes is known by the program that it is part of.
   std::string fingerprint() const override {
     struct stat program {};
@@ -267,6 +269,11 @@ void add_to_recipes(const Registry& registry) {
       refuse(
           cat("the optimizer ", own.part.name, " has both make and make_torch, or states beside the latter"),
           "set make and states, or make_torch alone");
+    for (const std::string& state : own.states) {
+      check_name(cat("a state of the optimizer ", own.part.name), state);
+      if (std::ranges::count(own.states, state) > 1)
+        refuse(cat("the optimizer ", own.part.name, " has two states ", state), "rename one of them");
+    }
     const bool whole = own.make != nullptr || own.make_torch != nullptr;
     add_row(row_of(own, spec_of("optimizer", own.part, whole, &Catalog::optimizers)));
   }

@@ -18,6 +18,7 @@
 #include "device/device_error.h"
 #include "device/failure.h"
 #include "plan/plan_json.h"
+#include "setup/users_code.h"
 
 namespace autotrain {
 namespace {
@@ -64,6 +65,9 @@ int search(const MakePlan& make, const std::vector<ProbeRecord>& known, const Pi
     const bool refused = classify_failure(error) == Failure::kOutOfMemory;
     reporter.say({{kError, refused ? error_to_json(heap_refused())
                                    : nlohmann::ordered_json{{"internal", error.what()}}}});
+  } catch (...) {
+    reporter.say({{kError, error_to_json(Error(ExitCode::kBrokenContract, "the program's own code",
+                                               words_of_odd_exception(), "throw autotrain::Error"))}});
   }
   return 0;
 }
@@ -92,6 +96,11 @@ class Search {
   std::optional<BatchPlan> plan_;
   std::optional<Json> error_;
 };
+
+// Whether a process ended as one does that is wrong, and rarely one that gets no memory.
+bool ended_by_fault(int code) {
+  return code == -SIGSEGV || code == -SIGILL || code == -SIGFPE;
+}
 
 [[noreturn]] void rethrow(const Json& error) {
   if (error.contains("internal")) throw std::runtime_error(error.at("internal").get<std::string>());
@@ -159,12 +168,19 @@ void Search::note_crash(int code) {
     return r.micro_batch == *under_way_ && r.outcome == ProbeOutcome::kCrashed;
   };
   if (std::ranges::any_of(known_, same)) {
-    throw Error(ExitCode::kDoesNotFit, "plan",
-                cat("the process of a trial of ", *under_way_, " samples ", how, ", twice"),
-                "lower execution.memory.budget, or type execution.micro_batch");
+    throw Error(
+        ExitCode::kDoesNotFit, "plan",
+        cat("the process of a trial of ", *under_way_, " samples ", how, ", twice"),
+        ended_by_fault(code)
+            ? "look for a fault in a module or kernel, which that is more likely than want of memory: "
+              "does a batch of this size train by hand? Or type another execution.micro_batch"
+            : "lower execution.memory.budget, or type execution.micro_batch");
   }
   log::warn("plan", cat("a trial of ", *under_way_, *under_way_ == 1 ? " sample " : " samples ", how,
-                        ": it counts as one that does not fit"));
+                        ": it counts as one that does not fit",
+                        ended_by_fault(code)
+                            ? ", though a fault in a module or kernel ends so, and rarely want of memory"
+                            : ""));
   known_.push_back({.micro_batch = *under_way_, .outcome = ProbeOutcome::kCrashed});
   observer_.on_probe(known_.back());
 }

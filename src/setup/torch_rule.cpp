@@ -57,9 +57,13 @@ class Made {
            "make it with the parameters that `make` is given, all of them, in any groups");
     }
     for (const auto& group : optimizer_->param_groups()) rates_.push_back(rate_of(group));
+    set_ = rates_;
   }
 
   TheirOptimizer& operator*() const { return *optimizer_; }
+
+  // After state was loaded, for which the rate of its last step may be part of it.
+  void forget_rates() { set_.assign(set_.size(), std::nullopt); }
 
   // @param rate of an update, as the part has it.
   void step(double rate) {
@@ -91,11 +95,22 @@ class Made {
 
   void set_rate(double rate) {
     for (size_t i = 0; i < rates_.size(); ++i) {
-      if (rates_[i])
-        optimizer_->param_groups()[i].options().set_lr((part_.own_rate ? *rates_[i] : 1) * rate);
-      else if (!part_.own_rate || rate != 1)
-        fail_rate();
+      if (!rates_[i]) {
+        if (!part_.own_rate || rate != 1) fail_rate();
+        continue;
+      }
+      auto& group = optimizer_->param_groups()[i];
+      if (set_[i] && rate_of(group) != set_[i]) fail_changed(*set_[i], *rate_of(group));
+      group.options().set_lr((part_.own_rate ? *rates_[i] : 1) * rate);
+      set_[i] = rate_of(group);
     }
+  }
+
+  [[noreturn]] void fail_changed(double set, double now) const {
+    fail(cat("had its learning rate changed from ", brief(set), " to ", brief(now),
+             ", in its step or by a scheduler, and a step's rate is the run's to set"),
+         "say how the rate changes by the recipe's schedule, whose factor this optimizer's rate is "
+         "multiplied with; or keep a factor of its own in a member and multiply steps by it");
   }
 
   [[noreturn]] void fail_rate() const {
@@ -107,6 +122,7 @@ class Made {
   const TorchPart& part_;
   std::unique_ptr<TheirOptimizer> optimizer_;
   std::vector<std::optional<double>> rates_;  // of each group
+  std::vector<std::optional<double>> set_;    // last; nothing: it is not known what it was then
 };
 
 // ------------------------------------------------------------------ before training
@@ -161,8 +177,7 @@ class Stepping {
     const torch::NoGradGuard no_gradients;
     const Emptied emptied{copies_};
     for (size_t i = 0; i < own_.size(); ++i) {
-      if (!own_[i].grad().defined()) continue;
-      copies_[i].set_data(own_[i].detach().clone());
+      copies_[i].set_data(own_[i].detach().clone());  // without a gradient too: a step may go over all
       copies_[i].mutable_grad() = own_[i].grad();
     }
     stand_in_->step(rate);
@@ -177,7 +192,9 @@ class Stepping {
   void take_state() {
     steps_ = state_->steps();
     made_.emplace(part_, own_);
-    if (steps_ > 0) state_->give(**made_);
+    if (steps_ == 0) return;
+    state_->give(**made_);
+    made_->forget_rates();
   }
 
  private:
@@ -224,6 +241,8 @@ class Stepping {
       state_->take(**stand_in_, 1);
       Made second(part_, other);
       state_->give(*second);
+      second.forget_rates();
+      const GeneratorScope programs(device);  // another one than the run's
       learn(second, other, 0.25);
     }
     learn(*stand_in_, copies_, 0.25);

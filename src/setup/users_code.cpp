@@ -14,6 +14,7 @@
 #include "autotrain/log.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
+#include "data/file_kinds.h"
 #include "device/failure.h"
 #include "step/graph_leaves.h"
 
@@ -282,6 +283,10 @@ class CheckedTask final : public Task {
   static void check_can_be_saved(const std::string& method, const std::string& name,
                                  const torch::Tensor& tensor) {
     if (!tensor.defined()) return;
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(name.data());
+    if (first_invalid_utf8({bytes, name.size()}) < name.size() || name == kMetadataName)
+      fail(method, cat("has a tensor of the name ", quote(name), ", which no file of tensors can hold"),
+           "rename it: any UTF-8 but __metadata__");
     if (tensor.layout() != torch::kStrided || !can_be_saved(tensor.scalar_type()))
       fail(method,
            cat("has ", name, " of ",

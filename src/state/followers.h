@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <vector>
 
@@ -44,8 +45,11 @@ class Followers {
 /// The functions that were given to Trainer::on_update and Trainer::on_evaluation.
 class Callbacks final : public RunObserver {
  public:
-  std::vector<std::function<Flow(const UpdateRecord&)>> update;
-  std::vector<std::function<Flow(const EvaluationRecord&)>> evaluation;
+  template <class Record>
+  using Functions = std::deque<std::function<Flow(const Record&)>>;  // which stay where they are
+
+  Functions<UpdateRecord> update;
+  Functions<EvaluationRecord> evaluation;
 
   /// Whether one of them returned kStop.
   bool asked_to_stop() const { return asked_to_stop_; }
@@ -57,9 +61,11 @@ class Callbacks final : public RunObserver {
   void on_evaluation(const EvaluationRecord& record) override { call(evaluation, record); }
 
  private:
+  // Those that one of them adds are called from the next record on.
   template <class Record>
-  void call(const std::vector<std::function<Flow(const Record&)>>& callbacks, const Record& record) {
-    for (const auto& callback : callbacks) asked_to_stop_ |= callback(record) == Flow::kStop;
+  void call(const Functions<Record>& callbacks, const Record& record) {
+    const size_t count = callbacks.size();
+    for (size_t i = 0; i < count; ++i) asked_to_stop_ |= callbacks[i](record) == Flow::kStop;
   }
 
   bool asked_to_stop_ = false;

@@ -533,6 +533,11 @@ void Trainer::Run::train(Reached& reached) {
   RunFolder* const folder = place().folder.get();
   bench().device->use_from_this_thread();
   RunState& state = reached.state.emplace(restored_state());
+  running_ = &state;
+  const struct NotRunning {
+    const RunState*& running;
+    ~NotRunning() { running = nullptr; }
+  } at_the_end{running_};
   share_tensors(bench(), place().resume_point.has_value());
   const std::unique_ptr<Deputy> deputy = make_deputy(state);
   log_start(recipe_, made_plan(), bench());
@@ -676,7 +681,7 @@ EvaluationRecord Trainer::Run::evaluate_on(const Dataset& data) {
   const std::unique_ptr<const Dataset> checked =
       checked_dataset(data, "Dataset", bench().task->names_samples());
   const Stopwatch watch;
-  const Position at = ended_.value_or(Position());
+  const Position at = running_ != nullptr ? running_->position : ended_.value_or(Position());
   const BatchPlan& plan = made_plan();
   const int64_t size = evaluation_size(plan);
   bench().device->use_from_this_thread();

@@ -125,9 +125,10 @@ class Trainer::Run {
   std::optional<Place> place_;
   std::optional<BatchPlan> plan_;
   bool fitted_ = false;
-  bool weights_loaded_ = false;      // the initial ones
-  std::optional<Position> ended_;    // where `fit` came to
-  std::vector<torch::Tensor> last_;  // the model's tensors then, once it was given others
+  bool weights_loaded_ = false;        // the initial ones
+  std::optional<Position> ended_;      // where `fit` came to
+  const RunState* running_ = nullptr;  // while it trains
+  std::vector<torch::Tensor> last_;    // the model's tensors then, once it was given others
 };
 
 }  // namespace autotrain

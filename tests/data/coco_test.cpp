@@ -90,10 +90,10 @@ TEST(Coco, TrainingLeavesCrowdsOutAndEvaluationsKeepThemWithAreas) {
   ASSERT_EQ(learned.targets.sizes(), (std::vector<int64_t>{2, 1, 5}));
   const auto validation = make_dataset({.choice = choice, .training = &choice});
   const Batch measured = test::samples(*validation, {0, 1});
-  ASSERT_EQ(measured.targets.sizes(), (std::vector<int64_t>{2, 2, 8}));
+  ASSERT_EQ(measured.targets.sizes(), (std::vector<int64_t>{2, 2, 12}));
   // The wide image lies in the middle of the sample, halved: a pixel of the sample is four of the file.
   const torch::Tensor wide =
-      torch::tensor({0.0, 0.75, 0.25 + 0.2, 0.3, 0.2, 0.0, 96.0, 4.0}, torch::kFloat32);
+      torch::tensor({0.0, 0.75, 0.25 + 0.2, 0.3, 0.2, 0.0, 96.0, 4.0, 0.0, 0.25, 1.0, 0.75}, torch::kFloat32);
   EXPECT_TRUE(measured.targets[0][0].allclose(wide, 1e-5, 1e-5)) << measured.targets;
   EXPECT_EQ(measured.targets[0][1][0].item<float>(), -1);
   EXPECT_EQ(measured.targets[1][1][5].item<float>(), 1) << "a crowd";

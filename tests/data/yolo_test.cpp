@@ -89,6 +89,16 @@ TEST(Yolo, BoxesFollowTheLetterboxedImage) {
   EXPECT_EQ(batch.inputs[0].slice(1, 0, 5).max().item<float>(), 0) << "black above the image";
 }
 
+TEST(Yolo, EvaluationsKnowWhereTheImageLiesInItsSample) {
+  const TemporaryFolder folder;
+  add(folder, "tall", {40, 20, {4, 4, 8, 12}}, 2);
+  const Choice own = choice(folder);
+  const Batch batch = test::samples(*make_dataset({.choice = own, .training = &own}), {0});
+  ASSERT_EQ(batch.targets.sizes(), (std::vector<int64_t>{1, 1, 12}));
+  const torch::Tensor more = torch::tensor({0.0, 8.0 * 12, 4.0, 0.25, 0.0, 0.75, 1.0}, torch::kFloat32);
+  EXPECT_TRUE(batch.targets[0][0].slice(0, 5).allclose(more, 1e-5, 1e-3)) << batch.targets;
+}
+
 TEST(Yolo, BoxesAreMirroredWithTheImage) {
   const TemporaryFolder folder;
   add(folder, "a", {20, 20, {3, 2, 6, 5}}, 0);

@@ -194,7 +194,7 @@ class Lora(Exported):
         self.exported(models.tokens, TOKENS, output_part="logits")
         self.train(self.recipe("tokens", stop={"updates": 1}), "whole")
         self.assertIn("had no model.lora", self.export_to("adapter", "--adapters", run="whole", code=78).stderr)
-        self.assertIn("it has those of updates", self.export_to("x", "--checkpoint", "7", run="whole", code=66).stderr)
+        self.assertIn("it has those of updates", self.export_to("x.safetensors", "--checkpoint", "7", run="whole", code=66).stderr)
 
     def test_ranks_that_share_the_optimizer_come_to_the_same_bytes(self):
         self.exported(models.mlp, IMAGES)

@@ -12,6 +12,7 @@
 #include "model/losses.h"
 #include "model/models.h"
 #include "model/task_aligned.h"
+#include "model/yolo_metric.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -373,6 +374,30 @@ TEST(Yolo, RightBoxesMeasureOne) {
   const std::vector<FigureTable> tables = metric->tables(state);
   EXPECT_EQ(tables.at(0).cells.at(2).at(0), 1) << "an object of class 2";
   EXPECT_EQ(tables.at(2).cells.at(1).at(1), 1);
+}
+
+// Of a letterboxed image, the left 12 columns of its sample: what is found beyond is not there.
+TEST(Yolo, FoundBoxesEndWhereTheirImageDoes) {
+  torch::Tensor said = torch::zeros({2, kPoints, 4 * kYoloBins + kClasses});
+  said.narrow(2, 4 * kYoloBins, kClasses).fill_(-9);
+  const auto say = [&](int64_t point, const std::vector<int64_t>& distances, float score) {
+    for (int64_t edge = 0; edge < 4; ++edge)
+      said[0][point][edge * kYoloBins + distances[static_cast<size_t>(edge)]] = 60;
+    said[0][point][4 * kYoloBins + 1] = score;
+  };
+  say(4, {0, 0, 2, 1}, 4);  // of stride 8, at (4, 12): 16 × 8 pixels, of which 8 are of the image
+  say(5, {0, 0, 1, 1}, 5);  // at (12, 12): from 12 on, where the image has ended
+  torch::Tensor target = torch::zeros({2, 1, kLongBoxColumns});
+  target[0] = torch::tensor({1.0, 0.25, 0.5, 0.25, 0.25, 0.0, 64.0, 1.0, 0.0, 0.0, 1.0, 1.0});
+  target[1][0][0] = -1;
+  target[1][0][10] = 1, target[1][0][11] = 1;
+  const auto metric = yolo_loss().metrics.at(0);
+  const auto map = [&](double right) {
+    target[0][0][10] = right;
+    return figure(metric->figures(metric->measure(prediction_of(said), target)), "map");
+  };
+  EXPECT_LT(map(1), 0.9);
+  EXPECT_NEAR(map(12.0 / 32), 1, 1e-9);
 }
 
 // The table of docs/detection.md, of 80 classes: | size | parameters | GFLOP at 160 | at 320 | at 640 |.

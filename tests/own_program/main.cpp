@@ -4,6 +4,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <numbers>
 
 namespace {
@@ -15,6 +16,7 @@ using autotrain::OwnValues;
 // Points on rings around the origin, each ring a class.
 std::unique_ptr<autotrain::Dataset> make_rings(const OwnValues& values) {
   const int64_t samples = values.integer("samples"), rings = values.integer("rings");
+  if (std::getenv("RINGS_THROW_A_NUMBER") != nullptr) throw 7;
   const auto generator =
       at::make_generator<at::CPUGeneratorImpl>(static_cast<uint64_t>(values.integer("seed")));
   const torch::Tensor ring = at::arange(samples).remainder(rings);

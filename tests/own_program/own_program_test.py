@@ -51,6 +51,13 @@ class OwnProgram(unittest.TestCase):
         for below, above in zip(rates[:top], rates[1:top + 1]):
             self.assertLess(below, above)
 
+    def test_what_is_no_exception_ends_with_a_sentence(self):
+        os.environ["RINGS_THROW_A_NUMBER"] = "1"
+        self.addCleanup(os.environ.pop, "RINGS_THROW_A_NUMBER")
+        for command in ("train", "plan"):
+            said = self.run_program(command, "--config", RECIPE, *(("--output", "run") if command == "train" else ()), code=77)
+            self.assertIn("threw int, which is no std::exception", said)
+
     def test_its_optimizer_is_the_same_rule_built_in(self):
         own = self.updates(self.train("own", "stop={updates: 20}"))
         other = self.updates(self.train("other", "stop={updates: 20}",

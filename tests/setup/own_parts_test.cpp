@@ -34,6 +34,9 @@ TEST(OwnParts, ThatAreNotWholeOrWhoseNamesAreTakenAreRefused) {
   const auto make = [](const OwnValues&) { return [](const OwnStep&) {}; };
   expect_refused({.optimizers = {{.part = {"own", "A key.", {{"lr", "Taken.", 0.1}}}, .make = make}}},
                  "a key lr");
+  expect_refused({.optimizers = {{.part = {"own", "Two."}, .states = {"mean", "mean"}, .make = make}}},
+                 "two states mean");
+  expect_refused({.optimizers = {{.part = {"own", "None."}, .states = {""}, .make = make}}}, "a-z");
   expect_refused({.metrics = {{{"own", "Of nothing."}, {}, [](const MetricOptions&) { return nullptr; }}}},
                  "targets");
 }

@@ -530,6 +530,46 @@ TEST(Draws, WhereverATaskActsAreTheSameAfterAResume) {
   EXPECT_EQ(bits_of_drawing_run(folder / "stopped", true), straight);
 }
 
+// Evaluates with noise.
+class Noisy final : public Open {
+ public:
+  EvaluationTerms evaluate(const Batch& batch) override {
+    Batch noisy = batch;
+    noisy.inputs = batch.inputs + at::randn(batch.inputs.sizes(), cpu_generator());
+    return {loss(noisy)};
+  }
+};
+
+// An evaluation that a resume owes is the one that the run would have made.
+TEST(Draws, OfAnEvaluationAreTheSameAfterAResumeAndAtEveryTime) {
+  const TemporaryFolder folder;
+  Recipe r = guest_recipe(6);
+  r.evaluation.every = *Interval::parse("2 updates");
+  const auto losses = [&](const std::string& name, bool resume, bool breaks) {
+    std::map<int64_t, double> seen;
+    Trainer trainer(r, std::make_unique<Noisy>(), data(), data(),
+                    {.output = folder / name, .resume = resume});
+    trainer.on_evaluation([&](const EvaluationRecord& record) {
+      seen[record.update] = record.figures.at("loss");
+      if (breaks && record.update == 4) throw std::runtime_error("stopped");
+      return Flow::kContinue;
+    });
+    try {
+      trainer.fit();
+      EXPECT_EQ(trainer.evaluate(data()).figures.at("loss"), trainer.evaluate(data()).figures.at("loss"));
+    } catch (const Error&) {
+      EXPECT_TRUE(breaks);
+    }
+    return seen;
+  };
+  const std::map<int64_t, double> straight = losses("straight", false, false);
+  losses("broken", false, true);
+  const std::map<int64_t, double> resumed = losses("broken", true, false);
+  ASSERT_EQ(straight.size(), 3u);
+  ASSERT_TRUE(resumed.contains(4) && resumed.contains(6));
+  for (const auto& [update, loss] : resumed) EXPECT_EQ(loss, straight.at(update)) << update;
+}
+
 TEST(Draws, ComeFromTheGeneratorThatIsNamed) {
   auto task = std::make_unique<Open>();
   at::Generator named = at::make_generator<at::CPUGeneratorImpl>(9);
@@ -766,6 +806,21 @@ TEST(SplitCheck, CallsGradientsThatAreClippedOnTheWayByTheirName) {
   EXPECT_TRUE(test::holds(words, "clips or normalises")) << words;
 }
 
+// Scaled as it is in training, another part of the gradient is clipped.
+TEST(SplitCheck, IsMadeOfClippedGradientsOfABatchThatIsNotCut) {
+  for (const bool clips : {false, true}) {
+    auto task = std::make_unique<Open>();
+    for (torch::Tensor& each : task->net->parameters()) {
+      if (clips)
+        each.register_hook([](const torch::Tensor& gradient) { return gradient.clamp(-0.05, 0.05); });
+    }
+    Trainer trainer(guest_recipe(6, 64), std::move(task), data(), {.write_files = false});
+    const std::string words = trainer.plan().split_check;
+    EXPECT_EQ(words.find("clips or normalises") != std::string::npos, clips) << words;
+    EXPECT_EQ(words.empty(), !clips) << words;
+  }
+}
+
 TEST(SplitCheck, LetsIndependentSamplesPassWhoseNumbersAreAsManyAsFeatures) {
   EXPECT_TRUE(test::holds(split_words(squares), "rounding"));
 }
@@ -890,13 +945,83 @@ TEST(OwnTask, WhatNoRunCanTrainOrSaveIsRefusedByName) {
     task.net->register_buffer("expanded", torch::zeros({3, 1}).expand({3, 4}));
   };
   const auto state = [](Open& task) { task.kept = {{"count", torch::zeros({2}, torch::kUInt16)}}; };
+  const auto unnamed = [](Open& task) { task.net->register_buffer("caf\xe9", torch::zeros({2})); };
+  const auto metadata = [](Open& task) { task.kept = {{"__metadata__", torch::zeros({2})}}; };
   const std::vector<std::pair<std::function<void(Open&)>, std::string>> cases = {
-      {view, "has view learn"}, {repeated, "has repeated learn"},
-      {wide, "double"},         {complex, "rotations of c10::complex"},
-      {expanded, "expanded"},   {state, "count"}};
+      {unnamed, "no file of tensors can hold"},
+      {metadata, "no file of tensors can hold"},
+      {view, "has view learn"},
+      {repeated, "has repeated learn"},
+      {wide, "double"},
+      {complex, "rotations of c10::complex"},
+      {expanded, "expanded"},
+      {state, "count"}};
   for (const auto& [change, said] : cases) {
     const std::string text = refusal(change);
     EXPECT_TRUE(test::holds(text, said)) << text;
+  }
+}
+
+// A figure that the run goes by and that one evaluation lacks.
+TEST(OwnTask, AMonitoredFigureThatIsMissingIsRefusedByName) {
+  class Fickle final : public Open {
+   public:
+    EvaluationTerms evaluate(const Batch& batch) override {
+      EvaluationTerms terms{loss(batch)};
+      terms.metrics = {mean_figure("score", {}, torch::ones({}), torch::ones({}))};
+      if (updates > 2) terms.metrics = {mean_figure("other", {}, torch::ones({}), torch::ones({}))};
+      return terms;
+    }
+    void after_step(const UpdateInfo& info) override { updates = info.trial ? 0 : info.update; }
+    int64_t updates = 0;
+  };
+  Recipe r = guest_recipe(6);
+  r.evaluation.every = *Interval::parse("2 updates");
+  r.evaluation.monitor = "score";
+  Trainer trainer(r, std::make_unique<Fickle>(), data(), data(), {.write_files = false});
+  const Error error = test::expect_error(ExitCode::kBrokenContract, [&] { trainer.fit(); });
+  EXPECT_TRUE(test::holds(error.what(), "gives no score at update 4")) << error.what();
+}
+
+TEST(OwnTask, AnEvaluationWithinARunSaysWhereItStands) {
+  Trainer trainer(guest_recipe(6), std::make_unique<Open>(), data(), {.write_files = false});
+  std::vector<int64_t> said;
+  trainer.on_update([&](const UpdateRecord&) {
+    said.push_back(trainer.evaluate(data()).update);
+    return Flow::kContinue;
+  });
+  trainer.fit();
+  EXPECT_EQ(said, (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
+}
+
+TEST(OwnTask, ACallbackThatAddsAnotherIsLeftWhereItIs) {
+  Trainer trainer(guest_recipe(6), std::make_unique<Open>(), data(), {.write_files = false});
+  const std::string long_one(64, 'x');  // which the function object keeps beside itself
+  int64_t first = 0, others = 0;
+  trainer.on_update([&, long_one](const UpdateRecord&) {
+    for (int i = 0; i < 20; ++i) {
+      trainer.on_update([&](const UpdateRecord&) {
+        ++others;
+        return Flow::kContinue;
+      });
+    }
+    first += std::ssize(long_one);
+    return Flow::kContinue;
+  });
+  trainer.fit();
+  EXPECT_EQ(first, 6 * 64);
+  EXPECT_EQ(others, 20 * (1 + 2 + 3 + 4 + 5));
+}
+
+TEST(OwnTask, Float64IsRefusedByOptimizersThatComputeInFloat32) {
+  for (const char* const name : {"lamb", "lars", "lion", "nadamw"}) {
+    auto task = std::make_unique<Open>();
+    task->net->to(torch::kFloat64);
+    Recipe r = guest_recipe();
+    r.optimizer.algorithm = {name, {}};
+    const Error error = test::expect_error(
+        ExitCode::kBadRecipe, [&] { Trainer(r, std::move(task), data(), {.write_files = false}).fit(); });
+    EXPECT_TRUE(test::holds(error.what(), "computes in float32")) << name << error.what();
   }
 }
 

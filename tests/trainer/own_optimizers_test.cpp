@@ -149,6 +149,39 @@ struct Asking final : torch::optim::Optimizer {
   torch::Tensor step(LossClosure closure) override { return closure(); }
 };
 
+// Lowers its rate by itself.
+struct Halving final : torch::optim::SGD {
+  explicit Halving(Tensors parameters) : SGD(std::move(parameters), torch::optim::SGDOptions(0.4)) {}
+  torch::Tensor step(LossClosure) override {
+    SGD::step();
+    param_groups()[0].options().set_lr(param_groups()[0].options().get_lr() / 2);
+    return {};
+  }
+};
+
+// Goes half way to a slow copy of every parameter, of those without a gradient too.
+struct Slow final : torch::optim::SGD {
+  explicit Slow(Tensors parameters) : SGD(std::move(parameters), torch::optim::SGDOptions(0.4)) {
+    for (const torch::Tensor& each : mine()) slow.push_back(each.detach().clone());
+  }
+  torch::Tensor step(LossClosure) override {
+    SGD::step();
+    const torch::NoGradGuard no_gradients;
+    for (size_t i = 0; i < slow.size(); ++i) mine()[i].copy_(slow[i].lerp_(mine()[i], 0.5));
+    return {};
+  }
+  void save(torch::serialize::OutputArchive& archive) const override {
+    SGD::save(archive);
+    for (size_t i = 0; i < slow.size(); ++i) archive.write(cat("slow", i), slow[i], true);
+  }
+  void load(torch::serialize::InputArchive& archive) override {
+    SGD::load(archive);
+    for (size_t i = 0; i < slow.size(); ++i) archive.read(cat("slow", i), slow[i], true);
+  }
+  Tensors& mine() { return param_groups()[0].params(); }
+  Tensors slow;
+};
+
 template <class Type>
 Own make(Tensors parameters) {
   return std::make_unique<Type>(std::move(parameters));
@@ -164,6 +197,7 @@ TEST(OwnOptimizers, WhatCannotBeRightIsRefusedByName) {
   expect_refused(ExitCode::kBrokenContract, {one(make<torch::optim::LBFGS>)}, "L-BFGS");
   expect_refused(ExitCode::kBrokenContract, {one(make<Forgetful>)}, "save and load do not carry");
   expect_refused(ExitCode::kBrokenContract, {one(make<Asking>)}, "asks for the loss again");
+  expect_refused(ExitCode::kBrokenContract, {one(make<Halving>)}, "learning rate changed from 0.4 to 0.2");
   expect_refused(ExitCode::kBrokenContract, {one([](Tensors all) {
                    all.pop_back();
                    return rms(std::move(all));
@@ -183,7 +217,53 @@ TEST(OwnOptimizers, WhatCannotBeRightIsRefusedByName) {
   expect_refused(ExitCode::kBadRecipe, {one(rms)}, "optimizer.lr", r);
 }
 
+// As one of LibTorch's schedulers does, stepped in a callback.
+TEST(OwnOptimizers, WhoseRateTheProgramChangesAreRefused) {
+  torch::optim::Optimizer* made = nullptr;
+  Trainer trainer(own_recipe(), std::make_unique<OwnTask>(), samples(),
+                  {.write_files = false, .optimizers = {one([&](Tensors all) {
+                                           auto own =
+                                               std::make_unique<torch::optim::SGD>(std::move(all), 0.4);
+                                           made = own.get();
+                                           return own;
+                                         })}});
+  trainer.on_update([&](const UpdateRecord&) {
+    made->param_groups()[0].options().set_lr(0.1);
+    return Flow::kContinue;
+  });
+  const Error error = test::expect_error(ExitCode::kBrokenContract, [&] { trainer.fit(); });
+  EXPECT_TRUE(test::holds(error.what(), "from 0.4 to 0.1")) << error.what();
+}
+
 // ------------------------------------------------------------------ what must hold
+
+TEST(OwnOptimizers, LeaveTheProgramsGeneratorAlone) {
+  for (const uint64_t seed : {1, 2}) {  // the first is what rehearsals draw with
+    torch::manual_seed(seed);
+    torch::rand({3});
+    const torch::Tensor state = at::globalContext().defaultGenerator(torch::kCPU).get_state();
+    Trainer trainer(own_recipe(), std::make_unique<OwnTask>(), samples(),
+                    {.write_files = false, .optimizers = {one(rms)}});
+    at::Generator global = at::globalContext().defaultGenerator(torch::kCPU);
+    global.set_state(state);  // the task has drawn its weights since
+    trainer.plan();
+    EXPECT_TRUE(torch::equal(global.get_state(), state)) << seed;
+  }
+}
+
+TEST(OwnOptimizers, MayGoOverParametersWithoutAGradient) {
+  struct Freezing final : Task {
+    torch::nn::Module& module() override { return inner->module(); }
+    LossTerms loss(const Batch& batch) override { return inner->loss(batch); }
+    void begin_update(const UpdateInfo& info) override {
+      for (torch::Tensor& each : inner->net->first->parameters()) each.requires_grad_(info.update > 3);
+    }
+    std::unique_ptr<OwnTask> inner = std::make_unique<OwnTask>();
+  };
+  Trainer trainer(own_recipe(), std::make_unique<Freezing>(), samples(),
+                  {.write_files = false, .optimizers = {one(make<Slow>)}});
+  EXPECT_EQ(trainer.fit().updates, 10);
+}
 
 TEST(OwnOptimizers, ResumeWithTheSameBitsAndStateOfEveryForm) {
   const TemporaryFolder folder;
