@@ -283,8 +283,9 @@ class CheckedTask final : public Task {
   static void check_can_be_saved(const std::string& method, const std::string& name,
                                  const torch::Tensor& tensor) {
     if (!tensor.defined()) return;
-    const auto* const bytes = reinterpret_cast<const uint8_t*>(name.data());
-    if (first_invalid_utf8({bytes, name.size()}) < name.size() || name == kMetadataName)
+    const std::string ended = name + ' ';  // so that no character is cut by its end
+    const auto* const bytes = reinterpret_cast<const uint8_t*>(ended.data());
+    if (first_invalid_utf8({bytes, ended.size()}) < ended.size() || name == kMetadataName)
       fail(method, cat("has a tensor of the name ", quote(name), ", which no file of tensors can hold"),
            "rename it: any UTF-8 but __metadata__");
     if (tensor.layout() != torch::kStrided || !can_be_saved(tensor.scalar_type()))
