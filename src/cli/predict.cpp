@@ -191,7 +191,7 @@ std::function<ExitCode()> declare_predict(CLI::App& app) {
   app.add_option(
          "--score", predict.least_score,
          "Detection: the least score of a box that is written (default: 0.25; 0.001 for COCO's figures)")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(number_from(0, 1));
   app.add_option("--batch", predict.batch,
                  "Samples of a forward pass, or sequences at once; default: the largest in the band, or 32")
       ->check(no_positive_number, "NUMBER > 0");

@@ -62,11 +62,28 @@ std::vector<fs::path> run_folders(const std::vector<fs::path>& given) {
   return runs;
 }
 
+[[noreturn]] void fail_file(const fs::path& path, const std::string& what) {
+  throw Error(ExitCode::kBadData, path.string(), what,
+              "leave the run out, copy it again, or use the version that made it");
+}
+
 Json json_of_file(const fs::path& path) {
+  const std::string text = read_file(path);
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object())
+    fail_file(path, trim(text).empty()    ? "is empty"
+                    : json.is_discarded() ? "is damaged or cut short"
+                                          : "is of another kind: no JSON object");
+  return json;
+}
+
+// What `read` makes of a file.
+template <class Read>
+void read_from(const fs::path& path, Read read) {
   try {
-    return Json::parse(read_file(path));
-  } catch (const Json::exception& error) {
-    throw Error(ExitCode::kBadData, path.string(), error.what(), "use the version that made the run");
+    read(json_of_file(path));
+  } catch (const Json::exception&) {
+    fail_file(path, "is damaged or of another version");
   }
 }
 
@@ -89,42 +106,51 @@ void read_end(const fs::path& folder, const Json& summary, RunOutcome& outcome) 
   outcome.samples_per_second = number_or_nan(summary.at("samples_per_second"));
   outcome.peak_bytes = summary.at("peak_bytes");
   outcome.figure_kinds = kinds_from_json(summary.at("figure_kinds"));
-  outcome.curve = read_curve(folder / "metrics.jsonl");
-  outcome.losses = read_loss_sums(folder / "metrics.jsonl");
-  outcome.warnings = events_of(folder / "metrics.jsonl");
+  const fs::path metrics = folder / "metrics.jsonl";
+  try {
+    outcome.curve = read_curve(metrics);
+    outcome.losses = read_loss_sums(metrics);
+    outcome.warnings = events_of(metrics);
+  } catch (const Json::exception&) {
+    fail_file(metrics, "is damaged or of another version");
+  }
+  const Json final = summary.value("final", Json::object());
+  if (outcome.curve.empty() && final.is_object() && !final.empty())
+    fail_file(metrics, "has no evaluation, and summary.json has one's figures");
 }
 
 Identity identity_of_run(const fs::path& folder) {
   const CheckpointFolder checkpoints(folder / "checkpoints");
   const std::vector<int64_t> updates = checkpoints.updates();
   if (updates.empty()) return {};
-  return json_of_file(checkpoints.path_of(updates.back()) / "state.json").value("identity", Identity());
+  Identity identity;
+  read_from(checkpoints.path_of(updates.back()) / "state.json",
+            [&](const Json& state) { identity = state.value("identity", Identity()); });
+  return identity;
 }
 
 FinishedRun read_run(const fs::path& folder) {
   FinishedRun run{.folder = folder, .recipe = load_recipe(folder / "recipe.yaml", {}), .outcome = {}};
   run.outcome.seed = run.recipe.seed;
-  try {
-    if (fs::exists(folder / "plan.json"))
-      run.outcome.plan = plan_in_brief(plan_from_json(json_of_file(folder / "plan.json")));
-    run.identity = identity_of_run(folder);
-    if (const auto program = run.identity.find("autotrain");
-        program != run.identity.end() && run.outcome.plan.is_object())
-      run.outcome.plan["program"] = program->second;
-    const Json summary =
-        fs::exists(folder / "summary.json") ? json_of_file(folder / "summary.json") : Json::object();
-    const std::string status = summary.value("status", "not finished");
+  const fs::path plan = folder / "plan.json", summary = folder / "summary.json";
+  if (fs::exists(plan))
+    read_from(plan, [&](const Json& json) { run.outcome.plan = plan_in_brief(plan_from_json(json)); });
+  run.identity = identity_of_run(folder);
+  if (const auto program = run.identity.find("autotrain");
+      program != run.identity.end() && run.outcome.plan.is_object())
+    run.outcome.plan["program"] = program->second;
+  run.outcome.failure = "not finished";
+  if (!fs::exists(summary)) return run;
+  read_from(summary, [&](const Json& json) {
+    const std::string status = json.at("status");
     if (status == "completed") {
-      read_end(folder, summary, run.outcome);
-    } else {
-      const Json error = summary.value("error", Json());
-      run.outcome.failure = error.is_string() ? error.get<std::string>() : status;
-      run.outcome.code = summary.value("exit_code", 0);
+      run.outcome.failure.clear();
+      return read_end(folder, json, run.outcome);
     }
-  } catch (const Json::exception& error) {
-    throw Error(ExitCode::kBadData, folder.string(), cat("its files cannot be read: ", error.what()),
-                "use the version that made the run");
-  }
+    const Json error = json.value("error", Json());
+    run.outcome.failure = error.is_string() ? error.get<std::string>() : status;
+    run.outcome.code = json.value("exit_code", 0);
+  });
   return run;
 }
 

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <span>
 #include <vector>
 
 namespace autotrain {
+
+/// What stands for the id of a class that a file of annotations does not have.
+inline constexpr int64_t kNoCategoryId = std::numeric_limits<int64_t>::min();
 
 /// An object in an image. Lengths are parts of the image's width or height, in [0, 1].
 struct LabelledBox {

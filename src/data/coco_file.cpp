@@ -9,6 +9,7 @@
 #include "autotrain/error.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "data/box_table.h"
 #include "data/coco_json.h"
 
 namespace autotrain {
@@ -323,7 +324,7 @@ CocoAnnotations read_coco(const fs::path& file, const CocoReading& reading) {
   CocoAnnotations all = sorter.finish();
   all.category_ids = std::move(read.classes.ids);
   for (int64_t& id : all.category_ids) {
-    if (std::ranges::find(categories, id, &CocoJson::Category::id) != categories.end()) id = -1;
+    if (std::ranges::find(categories, id, &CocoJson::Category::id) != categories.end()) id = kNoCategoryId;
   }
   for (const auto& [id, number] : numbers) all.category_ids[static_cast<size_t>(number)] = id;
   all.classes = std::move(read.classes.names);

@@ -48,8 +48,10 @@ class CocoEvents {
   bool boolean(bool value) { return number(value ? 1 : 0); }
   bool number_integer(number_integer_t value) { return integer(value); }
   bool number_unsigned(number_unsigned_t value) {
-    if (value > static_cast<number_unsigned_t>(std::numeric_limits<int64_t>::max()))
+    if (value > static_cast<number_unsigned_t>(std::numeric_limits<int64_t>::max())) {
+      if (depth_ == kEntry && is_id()) text_id_ = std::to_string(value);
       return number(static_cast<double>(value));
+    }
     return integer(static_cast<int64_t>(value));
   }
   bool number_float(number_float_t value, const string_t&) { return number(value); }
@@ -161,10 +163,10 @@ class CocoEvents {
   void require(bool there, const char* entry, int64_t number, const char* field) const {
     if (there) return;
     if (!text_id_.empty())
-      throw Error(
-          ExitCode::kBadData, file_,
-          cat(entry, " ", number, ": ", quote(text_id_), " is no whole number, and ", field, " is one"),
-          "number images, annotations and categories");
+      throw Error(ExitCode::kBadData, file_,
+                  cat(entry, " ", number, ": ", quote(text_id_), " is no whole number below 2^63, and ",
+                      field, " is one"),
+                  "number images, annotations and categories");
     throw Error(ExitCode::kBadData, file_, cat(entry, " ", number, " has no ", field), kCocoFormat);
   }
 

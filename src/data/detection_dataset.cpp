@@ -74,6 +74,20 @@ struct DetectionDataset::Scene {
   ColourChange colours;
 };
 
+DetectionDataset::DetectionDataset(LabelledImages images, Options options)
+    : all_(std::move(images)), o_(std::move(options)) {
+  if (all_.faulty.empty()) return;
+  for (int64_t i = 0; i < size(); ++i)
+    if (!all_.faulty.contains(i)) faultless_.push_back(i);
+}
+
+void DetectionDataset::forget_boxes() {
+  all_.boxes = {};
+  for (int64_t i = 0; i < size(); ++i) all_.boxes.add({});
+  all_.faulty.clear();
+  faultless_.clear();
+}
+
 ImageList DetectionDataset::list() const {
   return {.count = size(), .path = [this](int64_t i) { return path(i); }, .reading = o_.reading};
 }
@@ -171,7 +185,7 @@ DetectionDataset::Scene DetectionDataset::draw_scene(int64_t index, Random rando
   scene.layers.push_back(draw_layer(index, random, closed));
   if (!closed && o_.augment.mix_up > 0 && random.uniform() < o_.augment.mix_up) {
     scene.share = draw_share(random);
-    scene.layers.push_back(draw_layer(random.below(size()), random, closed));
+    scene.layers.push_back(draw_layer(draw_partner(random), random, closed));
   }
   return scene;
 }
@@ -181,6 +195,12 @@ DetectionDataset::Layer DetectionDataset::draw_layer(int64_t index, Random& rand
   std::vector<Tile> tiles =
       mosaic ? draw_mosaic(index, random) : std::vector<Tile>{{.index = index, .box = {}}};
   return {std::move(tiles), draw_warp(o_.augment, o_.size, random)};
+}
+
+// Another image of a sample, whose boxes are known: a fault is its own sample's alone.
+int64_t DetectionDataset::draw_partner(Random& random) const {
+  if (faultless_.empty()) return random.below(size());
+  return faultless_[static_cast<size_t>(random.below(std::ssize(faultless_)))];
 }
 
 // Four images meet in a point of the middle; the sample's own is one of them, at a random corner.
@@ -195,7 +215,7 @@ std::vector<DetectionDataset::Tile> DetectionDataset::draw_mosaic(int64_t index,
   const auto own = static_cast<size_t>(random.below(kTilesOfAMosaic));
   std::vector<Tile> tiles;
   for (size_t i = 0; i < corners.size(); ++i) {
-    const int64_t chosen = i == own ? index : random.below(size());
+    const int64_t chosen = i == own ? index : draw_partner(random);
     tiles.push_back({chosen, corners[i], random.uniform()});
   }
   return tiles;

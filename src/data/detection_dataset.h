@@ -30,7 +30,7 @@ struct LabelledImages {
   std::map<int64_t, Error> faulty = {};    ///< images whose boxes cannot be read, and why
   std::vector<std::string> classes = {};   ///< names; empty: they are numbers only
   std::vector<int64_t> image_ids = {};     ///< as a file of annotations has them; empty: it has none
-  std::vector<int64_t> category_ids = {};  ///< of classes; −1: it has none of its own
+  std::vector<int64_t> category_ids = {};  ///< of classes; kNoCategoryId: it has none of its own
   LabelSummary summary = {};               ///< of all boxes
 };
 
@@ -57,8 +57,7 @@ class DetectionDataset final : public Dataset,
     bool long_targets = false;  ///< with the columns that evaluations read
   };
 
-  DetectionDataset(LabelledImages images, Options options)
-      : all_(std::move(images)), o_(std::move(options)) {}
+  DetectionDataset(LabelledImages images, Options options);
 
   const LabelledImages& images() const { return all_; }
   const ImageSize& sample_size() const { return o_.size; }
@@ -93,6 +92,9 @@ class DetectionDataset final : public Dataset,
   int64_t most_objects() const override;
   Batch filled_up(Batch batch) const override;
 
+  /// For predictions, which use none: samples are then without boxes, and no label is faulty.
+  void forget_boxes();
+
   /// Then samples are of one image each: no mosaics, nothing mixed in.
   void close_from(int64_t position) override { closed_from_ = position; }
 
@@ -118,8 +120,11 @@ class DetectionDataset final : public Dataset,
   SampleBoxes make_sample(const Scene& scene, const std::string& sample, FileSequence& files,
                           const Planes& planes) const;
 
+  int64_t draw_partner(Random& random) const;
+
   LabelledImages all_;
   Options o_;
+  std::vector<int64_t> faultless_;      // images; empty: all are
   std::optional<int64_t> closed_from_;  // position in the stream
   HeldFiles held_;                      // after preloading
 };

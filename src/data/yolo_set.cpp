@@ -66,6 +66,13 @@ FoundImages find_yolo_images(const DatasetRequest& request) {
   }
   FoundImages found = file.empty() ? find_images(images) : find_described_images(file, described_split(p));
   found.labels = p.text("labels");
+  if (!found.labels.empty() && !found.names.empty() && std::filesystem::path(found.names[0]).is_absolute()) {
+    throw Error(
+        ExitCode::kBadRecipe, "yolo: labels",
+        cat("names one folder, and ", found.where, " has images by their paths, or in several folders"),
+        "leave labels out: the label file of …/images/a.jpg is …/labels/a.txt; or name one folder of "
+        "images");
+  }
   return found;
 }
 

@@ -110,7 +110,7 @@ std::string why_undefined(const EvaluationRecord& evaluation, const std::string&
   if (!std::isfinite(loss)) {
     return std::isnan(loss)
                ? "no target of the validation data counts, or the model's predictions are not finite"
-               : "the model's predictions are too far off";
+               : "no target of the validation data counts, or the model's predictions are too far off";
   }
   const std::string none = "; it counts for no patience and no plateau";
   if (figure.starts_with("roc_auc"))

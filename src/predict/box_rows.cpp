@@ -1,6 +1,8 @@
 #include "predict/box_rows.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "base/json.h"
 #include "base/text.h"
@@ -18,29 +20,34 @@ struct BoxRows::Found {
   double to_stated_x = 1, to_stated_y = 1;  // where the image was resized since it was annotated
 };
 
-namespace {
+// What is known of a sample's file.
+struct BoxRows::Image {
+  // Where an image lies in its sample, turned round: from pixels of the sample to those of the file.
+  struct Frame {
+    double offset = 0, from = 0, scale = 1;
+    double most =
+        std::numeric_limits<double>::infinity();  // of samples that are no files: the sample is the image
 
-// Where an image lies in its sample, turned round: from pixels of the sample to those of the file.
-struct Frame {
-  double offset = 0, from = 0, scale = 1, most = 0;
+    double of(float at) const {
+      return std::clamp((static_cast<double>(at) - offset) * scale + from, 0.0, most);
+    }
+  };
 
-  double of(float at) const {
-    return std::clamp((static_cast<double>(at) - offset) * scale + from, 0.0, most);
+  Frame columns = {}, rows = {};
+  double to_stated_x = 1, to_stated_y = 1;
+
+  Found found(const Detection& box) const {
+    const double left = columns.of(box.left), top = rows.of(box.top);
+    return {.left = left,
+            .top = top,
+            .width = columns.of(box.right) - left,
+            .height = rows.of(box.bottom) - top,
+            .score = box.score,
+            .category = box.category,
+            .to_stated_x = to_stated_x,
+            .to_stated_y = to_stated_y};
   }
 };
-
-// Of columns, then of rows.
-std::pair<Frame, Frame> frames_of(const DetectionDataset& images, const ImageSize& file) {
-  const auto& [region, box] = letterboxed(file, images.sample_size());
-  const auto frame = [](int64_t offset, double from, double part, int64_t pixels, int64_t most) {
-    return Frame{static_cast<double>(offset), from, part / static_cast<double>(pixels),
-                 static_cast<double>(most)};
-  };
-  return {frame(box.left, region.left, region.width, box.width, file.width),
-          frame(box.top, region.top, region.height, box.height, file.height)};
-}
-
-}  // namespace
 
 BoxRows::BoxRows(BoxRowOptions options) : o_(std::move(options)) {
   columns_ = {"sample"};
@@ -54,20 +61,19 @@ std::string BoxRows::header() const {
   return o_.format == PredictionFormat::kCsv ? csv_line(columns_) : "";
 }
 
-BoxRows::Found BoxRows::found_in_file(int64_t sample, const Detection& box) const {
-  Found found{.score = box.score, .category = box.category};
-  double right = box.right, bottom = box.bottom;
-  found.left = box.left, found.top = box.top;
-  if (o_.images != nullptr) {
-    const ImageSize file = o_.images->file_size(sample), stated = o_.images->stated_size(sample, file);
-    const auto [columns, rows] = frames_of(*o_.images, file);
-    found.to_stated_x = static_cast<double>(stated.width) / static_cast<double>(file.width);
-    found.to_stated_y = static_cast<double>(stated.height) / static_cast<double>(file.height);
-    found.left = columns.of(box.left), right = columns.of(box.right);
-    found.top = rows.of(box.top), bottom = rows.of(box.bottom);
-  }
-  found.width = right - found.left, found.height = bottom - found.top;
-  return found;
+// Reads the file's header.
+BoxRows::Image BoxRows::image_of(int64_t sample) const {
+  if (o_.images == nullptr) return {};
+  const ImageSize file = o_.images->file_size(sample), stated = o_.images->stated_size(sample, file);
+  const auto& [region, box] = letterboxed(file, o_.images->sample_size());
+  const auto frame = [](int64_t offset, double from, double part, int64_t pixels, int64_t most) {
+    return Image::Frame{static_cast<double>(offset), from, part / static_cast<double>(pixels),
+                        static_cast<double>(most)};
+  };
+  return {.columns = frame(box.left, region.left, region.width, box.width, file.width),
+          .rows = frame(box.top, region.top, region.height, box.height, file.height),
+          .to_stated_x = static_cast<double>(stated.width) / static_cast<double>(file.width),
+          .to_stated_y = static_cast<double>(stated.height) / static_cast<double>(file.height)};
 }
 
 std::string BoxRows::csv_row(int64_t sample, const Found& found) const {
@@ -96,9 +102,11 @@ std::string BoxRows::json_row(int64_t sample, const Found& found) const {
 std::string BoxRows::rows(int64_t first, const torch::Tensor& told) const {
   std::string text;
   for (int64_t i = 0; i < told.size(0); ++i) {
+    std::optional<Image> image;  // read where a box is written
     for (const Detection& box : suppressed_boxes(told[i])) {
       if (static_cast<double>(box.score) < o_.least_score) break;  // they come in falling order
-      const Found found = found_in_file(first + i, box);
+      if (!image) image = image_of(first + i);
+      const Found found = image->found(box);
       if (found.width <= 0 || found.height <= 0) continue;  // it lies in the border beside the image
       text += o_.format == PredictionFormat::kCsv ? csv_row(first + i, found) : json_row(first + i, found);
     }

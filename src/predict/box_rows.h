@@ -33,8 +33,9 @@ class BoxRows final : public RowWriter {
 
  private:
   struct Found;
+  struct Image;
 
-  Found found_in_file(int64_t sample, const Detection& box) const;
+  Image image_of(int64_t sample) const;
   std::string csv_row(int64_t sample, const Found& found) const;
   std::string json_row(int64_t sample, const Found& found) const;
 

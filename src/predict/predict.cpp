@@ -52,7 +52,7 @@ std::string digest_of_weights(const TrainedRun& run) {
 // Rows of COCO's kind say the ids of their classes: each needs one.
 void check_ids(const DetectionDataset& images, const PredictionData& data) {
   const std::vector<int64_t>& ids = images.images().category_ids;
-  const auto none = std::ranges::find(ids, -1);
+  const auto none = std::ranges::find(ids, kNoCategoryId);
   if (none == ids.end()) return;
   throw Error(ExitCode::kBadData, data.source,
               cat("has no category ", quote(data.class_names.at(static_cast<size_t>(none - ids.begin()))),

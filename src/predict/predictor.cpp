@@ -9,6 +9,7 @@
 #include "base/interrupt.h"
 #include "base/text.h"
 #include "data/cost_order.h"
+#include "data/detection_dataset.h"
 #include "data/names.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
@@ -82,16 +83,23 @@ DatasetPlace place_like(const Recipe& recipe) {
 }
 
 // What `source` names, unless that is the training data.
+// Of images with boxes: a run that goes on after faulty ones is no reason to leave an image out.
+std::unique_ptr<Dataset> without_labels(const DatasetPlace& place) {
+  std::unique_ptr<Dataset> data = make_dataset(place);
+  if (auto* const images = dynamic_cast<DetectionDataset*>(data.get())) images->forget_boxes();
+  return data;
+}
+
 std::unique_ptr<Dataset> load_source(const Recipe& recipe, const std::string& source, PredictionData& data) {
   if (source == "validation" && recipe.data.validation) {
     data.source = "validation: " + words_of(*recipe.data.validation);
     data.where = "data.validation";
-    return make_dataset(validation_place(recipe));
+    return without_labels(validation_place(recipe));
   }
   if (source == "test" && recipe.data.test) {
     data.source = "test: " + words_of(*recipe.data.test);
     data.where = "data.test";
-    return make_dataset(test_place(recipe));
+    return without_labels(test_place(recipe));
   }
   if (source != "validation" && source != "test" && fs::exists(source)) {
     const DatasetPlace like = place_like(recipe);

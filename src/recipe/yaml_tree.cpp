@@ -13,7 +13,7 @@ namespace autotrain {
 namespace {
 
 // Recipes have tens of keys. The bounds stop alias bombs and deep nesting long before they cost.
-constexpr size_t kMostNodes = 20'000;
+constexpr size_t kMostNodes = 200'000;  // a data.yaml may name tens of thousands of classes
 constexpr size_t kDeepest = 32;
 
 size_t node_count(const YamlNode& node) {

@@ -54,10 +54,14 @@ int64_t update_asked(const RunChoice& choice, const CheckpointFolder& checkpoint
 }
 
 BatchPlan plan_of(const fs::path& run) {
+  const fs::path file = run / "plan.json";
+  if (!fs::exists(file))
+    throw Error(ExitCode::kMissingFile, file.string(), "is not there",
+                "name the folder of a run whose plan was found, or copy all of its files");
   try {
-    return plan_from_json(read_json(run / "plan.json"));
+    return plan_from_json(read_json(file));
   } catch (const nlohmann::json::exception&) {
-    throw Error(ExitCode::kBadData, (run / "plan.json").string(), "is damaged or of another version",
+    throw Error(ExitCode::kBadData, file.string(), "is damaged or of another version",
                 "use the version that trained it");
   }
 }

@@ -9,6 +9,8 @@
 #include "autotrain/log.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/bad_samples.h"
+#include "data/detection_dataset.h"
 #include "device/failure.h"
 #include "device/system_memory.h"
 #include "loop/evaluator.h"
@@ -208,7 +210,22 @@ void check_targets(const Recipe& recipe, const Workbench& bench) {
   check("data.test", bench.data.test);
 }
 
+namespace {
+
+void tell_of_no_boxes(const Workbench& bench) {
+  if (bench.data.validation == nullptr) return;
+  const auto* const images = dynamic_cast<const DetectionDataset*>(&itself(*bench.data.validation));
+  if (images == nullptr || images->images().boxes.most() > 0) return;
+  log::warn("trainer",
+            cat("none of the ", images->size(),
+                " validation images has a box: their loss is the sum over nothing, "
+                "and no figure of boxes is defined. Try: images with boxes, or data.validation.limit"));
+}
+
+}  // namespace
+
 void tell_undefined_figures(const Recipe& recipe, const Workbench& bench) {
+  tell_of_no_boxes(bench);
   if (!bench.data.from_recipe || bench.data.validation == nullptr || !recipe.evaluation.metrics) return;
   std::vector<std::string> areas;
   for (const std::string& metric : *recipe.evaluation.metrics) {

@@ -226,7 +226,12 @@ void Proof::killed() {
     child.wait();
     ++kills;
   }
-  compare("killed and resumed", name, train_on(name), cat(kills, " kills −9 at random moments"));
+  const char* const what = "killed and resumed";
+  if (kills == 0)
+    return note({what, Result::kNotTried,
+                 options_.kills == 0 ? "--kills 0 asked for none"
+                                     : "the run ended before the first kill: give more --updates"});
+  compare(what, name, train_on(name), cat(kills, " kills −9 at random moments"));
 }
 
 void Proof::stopped() {

@@ -111,7 +111,7 @@ TEST(Coco, AClassThatOtherDataHaveNotHasItsIdOfTheTrainingData) {
   EXPECT_EQ(read_coco(validation.file(), reading).category_ids, (std::vector<int64_t>{3, 7}));
   json["categories"].push_back({{"id", 3}, {"name", "cow"}});
   validation.folder.write("a.json", json.dump());
-  EXPECT_EQ(read_coco(validation.file(), reading).category_ids, (std::vector<int64_t>{-1, 7}))
+  EXPECT_EQ(read_coco(validation.file(), reading).category_ids, (std::vector<int64_t>{kNoCategoryId, 7}))
       << "3 is another one here";
 }
 
@@ -188,6 +188,14 @@ TEST(Coco, WhatIsWrongIsNamedByTheAnnotation) {
     const Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({folder.choice()}); });
     EXPECT_TRUE(test::holds(error.what(), bad.said)) << bad.name << ": " << error.what();
   }
+}
+
+TEST(Coco, AnIdBeyondWhatNumbersHoldIsToldAsOne) {
+  Json json = two_images();
+  json["images"][0]["id"] = (uint64_t{1} << 63) + 1;
+  const CocoFolder folder(json);
+  const Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({folder.choice()}); });
+  EXPECT_TRUE(test::holds(error.what(), "9223372036854775809")) << error.what();
 }
 
 TEST(Coco, FilesThatAreNoJsonSayWhere) {

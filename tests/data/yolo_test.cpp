@@ -1,7 +1,9 @@
 #include "autotrain/log.h"
+#include "base/text.h"
 #include "data/box_placement.h"
 #include "data/closing.h"
 #include "data/datasets.h"
+#include "data/detection_dataset.h"
 #include "data/yolo_description.h"
 #include "data/yolo_files.h"
 #include "data/yolo_labels.h"
@@ -263,6 +265,36 @@ std::string said_by(const std::function<void()>& action) {
   action();
   log::set_sink(log::terminal_sink(), log::Level::kWarning);
   return said;
+}
+
+// A sample is bad by its own image, not by those that a mosaic draws beside it.
+TEST(Yolo, MosaicsLeaveFaultyImagesOut) {
+  const TemporaryFolder folder;
+  for (const char* const name : {"a", "b", "c", "d"}) add(folder, name, {10, 10, {2, 2, 4, 4}}, 1);
+  for (const char* const name : {"b", "c", "d"}) folder.write(cat("labels/", name, ".txt"), "1 0.5\n");
+  std::unique_ptr<Dataset> data;
+  said_by([&] {
+    data = make_dataset({.choice = choice(folder), .augment = {.mosaic = 1, .mix_up = 1}, .skips_bad = true});
+  });
+  for (int64_t epoch = 0; epoch < 10; ++epoch) test::samples(*data, {0}, {epoch}, kSeed);
+  test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {1}, {0}, kSeed); });
+  auto& images = dynamic_cast<DetectionDataset&>(*data);
+  images.forget_boxes();
+  EXPECT_LT(test::samples(images, {1}).targets.max().item<float>(), 0.1)
+      << "for predictions, which need none";
+}
+
+TEST(Yolo, LabelsOfOneFolderDoNotGoWithImagesOfSeveral) {
+  const TemporaryFolder folder;
+  for (const char* const name : {"one/a", "two/b"}) add(folder, name, {10, 10, {2, 2, 4, 4}}, 1);
+  folder.write("data.yaml", "train: [images/one, images/two]\nnames: [a, b, c]\n");
+  Keys keys = {{"file", (folder / "data.yaml").string()},
+               {"split", std::string("train")},
+               {"size", std::vector<int64_t>{20, 20}}};
+  EXPECT_EQ(make_dataset({Choice{"yolo", keys}})->size(), 2);
+  keys["labels"] = (folder / "labels").string();
+  const Error error = test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset({Choice{"yolo", keys}}); });
+  EXPECT_TRUE(test::holds(error.what(), "names one folder"));
 }
 
 TEST(Yolo, FaultsOfAllLabelFilesAreFoundAtOnce) {
