@@ -825,6 +825,36 @@ class MixesByKeptShares(Base):
         return self.body(self.shares.sqrt() * x + (1 - self.shares).sqrt() * x.flip(1))
 
 
+class Couples(torch.autograd.Function):
+    """What it keeps is its result alone, from which its inputs are computed again on the way back, by the module itself."""
+
+    @staticmethod
+    def forward(ctx, x, layer, *parameters):
+        ctx.layer = layer
+        a, b = x.chunk(2, 1)
+        y = torch.cat([a + layer(b), b], 1)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (y,) = ctx.saved_tensors
+        above, below = gradient.chunk(2, 1)
+        with torch.enable_grad():
+            b = y.chunk(2, 1)[1].detach().requires_grad_()
+            of_b, *of_parameters = torch.autograd.grad(ctx.layer(b), (b, *ctx.layer.parameters()), above)
+        return torch.cat([above, below + of_b], 1), None, *of_parameters
+
+
+class IsReversible(Base):
+    def __init__(self):
+        super().__init__()
+        self.couple = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
+
+    def forward(self, x):
+        return self.body(Couples.apply(x, self.couple, *self.couple.parameters()))
+
+
 class LearnsInSmallSteps(Base):
     """Some gradients are so small that fp16 has few bits for them."""
 

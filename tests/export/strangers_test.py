@@ -121,6 +121,7 @@ class Followed(Exported):
             models.LastStates: ({"x": points}, "x=float32[4,256,2]", classes, entropy),
             models.CorrectsAWeight: ({"x": x}, VALUES, classes, entropy),
             models.LooksAtBits: ({"x": x}, VALUES, classes, entropy),
+            models.IsReversible: ({"x": x}, VALUES, classes, entropy),
         }
         for maker, (inputs, example, targets, loss_of) in cases.items():
             with self.subTest(case=maker.__name__):

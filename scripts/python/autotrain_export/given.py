@@ -31,7 +31,23 @@ class Given(TorchFunctionMode):
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         args, kwargs = tree_map(self._in_place_of, (args, kwargs or {}))
-        return function(*args, **kwargs)
+        return self._differentiate(args, kwargs) if function is torch.autograd.grad else function(*args, **kwargs)
+
+    def _differentiate(self, args, kwargs):
+        """torch.autograd.grad within this mode, which PyTorch leaves for the call: an autograd function may call modules in its backward
+        pass."""
+        looks_for_modes = torch.autograd.has_torch_function
+
+        def not_this_time(_):
+            torch.autograd.has_torch_function = looks_for_modes
+            return False
+
+        torch.autograd.has_torch_function = not_this_time
+        try:
+            with self:
+                return torch.autograd.grad(*args, **kwargs)
+        finally:
+            torch.autograd.has_torch_function = looks_for_modes
 
     def _in_place_of(self, value):
         if not isinstance(value, torch.Tensor) or isinstance(value, FakeTensor):
