@@ -855,6 +855,30 @@ class IsReversible(Base):
         return self.body(Couples.apply(x, self.couple, *self.couple.parameters()))
 
 
+class DropsLayers(Base):
+    layerdrop = 0.1
+
+    def forward(self, x):
+        chance = torch.rand([])
+        if self.training and chance < self.layerdrop:
+            return self.out(x)
+        return self.body(x)
+
+
+class ChecksItsInputs(Base):
+    def forward(self, x):
+        if x.max() > 1e6:
+            raise ValueError("too large")
+        return self.body(x)
+
+
+class PenalisesSlopes(Base):
+    def forward(self, x):
+        x = x.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(self.body(x).sum(), x, create_graph=True)
+        return slope
+
+
 class LearnsInSmallSteps(Base):
     """Some gradients are so small that fp16 has few bits for them."""
 

@@ -54,6 +54,20 @@ _SIZES = (
 )
 
 
+# How a line looks that goes one of two ways by the values of tensors, and what to do beside computing both.
+_DECISIONS = (
+    (r"layer_?drop|drop_layer", "Make the model with layerdrop=0.0 (in transformers also encoder_layerdrop and decoder_layerdrop): which layers are left out is drawn anew in each pass."),
+    (r"mask", "Compute both and choose by torch.where; in transformers, leave the mask out where nothing is padded, or make the model with "
+              'attn_implementation="eager".'),
+)  # fmt: skip
+
+
+def cure_of_decision(place):
+    """What to do where a forward pass goes one of two ways by the values of tensors."""
+    cure = "Compute both and choose by torch.where; or decide by an argument of its __init__."
+    return next((own for pattern, own in _DECISIONS if re.search(pattern, place)), cure)
+
+
 def cure_of_size(place):
     """What to do where a forward pass fixes the size of its batch."""
     cure = "Write -1 or x.shape[0] where the batch's size stands, and leave means over samples to the recipe's loss."

@@ -72,9 +72,11 @@ class Draws:
 
     def _refuse(self, what, part):
         place = _line_with(part, _WORDS[what]) or _place(self.module, part)
+        cure = "Draw by PyTorch and without a seed: torch.rand(()) is a number, and x + (torch.rand(()) > p) * layer(x) leaves a layer out; a run has a seed of its own."
+        if getattr(getattr(part, "config", None), "apply_spec_augment", False):
+            cure = "Make the model with apply_spec_augment=False: what it masks at random is drawn so, and inputs may be masked by the data instead."
         raise ExportError(
-            f"the module draws by {what}, which a graph cannot draw again{':' if place else ''}" + (f"\n  {place}" if place else "") + "\n"
-            "Draw by PyTorch and without a seed: torch.rand(()) is a number, and x + (torch.rand(()) > p) * layer(x) leaves a layer out; a run has a seed of its own."
+            f"the module draws by {what}, which a graph cannot draw again{':' if place else ''}" + (f"\n  {place}" if place else "") + f"\n{cure}"
         )
 
 

@@ -122,6 +122,11 @@ def _evaluated(passes):
             raise
         shapes = " and ".join(f"{each.dtype} {list(each.shape)}" for each in passes.examples.all)
         place = place_of(error, passes.subject.module)
+        if "does not require grad and does not have a grad_fn" in str(error):
+            raise ExportError(
+                "the module differentiates in its forward pass, and is evaluated under torch.no_grad" + (f":\n  {place}" if place else "") + "\n"
+                "Put that within torch.enable_grad(), and give what it differentiates by requires_grad_() there; or leave it out where self.training is not set."
+            ) from error
         if "view size is not compatible" in str(error):
             wrong, cure = known(first_line(error), "")
             raise ExportError(wrong + (f"\n  {place}" if place else "") + f"\n{cure}") from error

@@ -44,7 +44,9 @@ def _described(frames, module):
             name = names.get(id(one), "")
             part = f"{name} ({type(one).__name__})" if name else type(one).__name__
         if inside and is_theirs(frame.f_code.co_filename):
-            code = linecache.getline(frame.f_code.co_filename, number).strip()
+            code, after = (linecache.getline(frame.f_code.co_filename, each).strip() for each in (number, number + 1))
+            if code.startswith("if ") and after.startswith("raise "):  # a check, as an assert is
+                code += f" {after}"
             line = f"{frame.f_code.co_filename}:{number}" + (f": {code}" if code else "")
     if not inside:
         return ""

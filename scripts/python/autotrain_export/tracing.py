@@ -12,7 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext, free_unbacked_symbols
 
 from .attributes import attributes_kept
-from .cures import CHECKS_VALUES, REPORTS_VALUES, cure_of_size, known, readable
+from .cures import CHECKS_VALUES, REPORTS_VALUES, cure_of_decision, cure_of_size, known, readable
 from .errors import ExportError
 from .given import Given, same_tensor
 from .known import Known
@@ -204,16 +204,12 @@ def _why(error, precision, module):
         return f"{habit[0]} ({precision}):{at}\n{habit[1]}"
     if kind in ("GuardOnDataDependentSymNode", "DataDependentOutputException", "UserError") or "Could not guard on data-dependent" in text:
         if re.search(CHECKS_VALUES, place):
-            return f"the module asserts something about the values of tensors ({precision}), which a graph does not see:{at}\nLeave the assert out of what is exported."
+            return f"the module asserts something about the values of tensors ({precision}), which a graph does not see:{at}\nLeave the check out of what is exported."
         if re.search(REPORTS_VALUES, place):
             return f"the module reports values of tensors ({precision}), which a graph has none of:{at}\nLeave that out of what is exported, or write it as f\"{{value:.3f}}\"."
         if ".tolist()" in place:
             return _takes_numbers(precision, at)
-        return (
-            f"the module decides by the values of its inputs or weights ({precision}), and a graph holds one way only:{at}\n"
-            "Compute both and choose by torch.where; or decide by an argument of its __init__; in transformers, leave the mask out where "
-            'nothing is padded, or make the model with attn_implementation="eager".'
-        )
+        return f"the module decides by the values of its inputs or weights ({precision}), and a graph holds one way only:{at}\n{cure_of_decision(place)}"
     if kind == "PendingUnbackedSymbolNotFound":
         return _takes_numbers(precision, at)
     if kind == "DynamicOutputShapeException":
