@@ -855,6 +855,29 @@ class IsReversible(Base):
         return self.body(Couples.apply(x, self.couple, *self.couple.parameters()))
 
 
+class CastsALayer(Base):
+    def forward(self, x):
+        self.first = self.first.to(x.dtype)
+        return self.body(x)
+
+
+_RESCUES = """
+class Rescues(Base):
+    def forward(self, x):
+        hidden = torch.tanh(self.first(x))
+        if self.training and not torch.isfinite(hidden).all():
+            hidden = hidden.clamp(-1e4, 1e4)
+        return self.out(hidden)
+"""
+
+
+def rescues():
+    """A layer as models of transformers have them."""
+    library = {"__name__": "transformers.models.strange", "Base": Base, "torch": torch}
+    exec(compile(_RESCUES, __file__, "exec"), library)
+    return library["Rescues"]()
+
+
 class DropsLayers(Base):
     layerdrop = 0.1
 

@@ -122,6 +122,8 @@ class Followed(Exported):
             models.CorrectsAWeight: ({"x": x}, VALUES, classes, entropy),
             models.LooksAtBits: ({"x": x}, VALUES, classes, entropy),
             models.IsReversible: ({"x": x}, VALUES, classes, entropy),
+            models.CastsALayer: ({"x": x}, VALUES, classes, entropy),
+            models.rescues: ({"x": x}, VALUES, classes, entropy),
         }
         for maker, (inputs, example, targets, loss_of) in cases.items():
             with self.subTest(case=maker.__name__):
@@ -140,6 +142,11 @@ class Followed(Exported):
                 rows = [row for row in rows if row["kind"] == "update"]
                 for row, loss in zip(rows, self.in_python(net, [*inputs.values(), targets], loss_of), strict=True):
                     self.assertAlmostEqual(row["loss"], loss, delta=1e-5 * max(1, abs(loss)))
+
+    def test_what_is_done_about_overflow_is_told_to_be_left_out(self):
+        said = []
+        export(made(models.rescues), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
+        self.assertEqual(sum("numbers that are not finite is left out" in line for line in said), 1)
 
     def test_an_offset_of_a_loss_learns(self):
         export(made(models.HasAnOffset), VALUES, self.folder / "m.autotrain", precisions=["fp32"], loss=True)

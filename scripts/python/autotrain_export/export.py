@@ -104,6 +104,8 @@ def _export(subject, examples, output, precisions, source, say, loss, long, prog
     if subject.stays:
         say(f"tensors of {', '.join(sorted(subject.stays))} require a gradient, and stay as they are, since they are none of the module's parameters: "
             "keep layers in nn.ModuleList, and single weights in nn.ParameterList")
+    for place in sorted(subject.rescues):
+        say(f"what is done about numbers that are not finite is left out, and an update with such gradients is skipped:\n  {place}")
     for name in beside:
         say(f"the module keeps a number with a gradient in {name}, as losses beside the main one are kept: a recipe's loss is without it; return all of the loss, and name it by --loss")
     if reduction is not None:

@@ -176,6 +176,14 @@ def _configurations(modules):
     return list(found.values())
 
 
+def _apply_if_it_changes(self, convert, *arguments, apply=torch.nn.Module._apply, **keywords):
+    """Module.to and the like for tensors that are what they are to become: traced parameters cannot be put in the place of others."""
+    tensors = [*self.parameters(), *self.buffers()]
+    with torch.no_grad():
+        same = all(convert(tensor) is tensor for tensor in tensors)
+    return self if same else apply(self, convert, *arguments, **keywords)
+
+
 @contextmanager
 def plainly(*modules, tracing=False):
     """Modules compute eagerly, operator by operator, and once: nothing is compiled, fused, checkpointed or chosen by values."""
@@ -198,6 +206,7 @@ def plainly(*modules, tracing=False):
             # Some of its functions keep what they gave by their arguments, sizes among them, unless something is traced.
             if utilities := sys.modules.get("transformers.pytorch_utils"):
                 stack.enter_context(put(utilities, "is_torchdynamo_compiling", lambda: True))
+            stack.enter_context(put(torch.nn.Module, "_apply", _apply_if_it_changes))
             stack.enter_context(put(torch._VF, "_pack_padded_sequence", _packing))
             stack.enter_context(put(torch, "affine_grid_generator", _affine_grid))
             for kind in (FakeTensor, torch.SymFloat, torch.SymInt):

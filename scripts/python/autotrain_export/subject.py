@@ -32,6 +32,7 @@ class Subject:
     positional: int | None = None  # how many of them are handed over by their places, the first ones; None: all
     device: torch.device = torch.device("cpu")  # where its tensors lie, and its graphs compute
     stays: set = field(default_factory=set)  # shapes of tensors that require a gradient, and are none of its parameters
+    rescues: set = field(default_factory=set)  # places that change what is not finite, which graphs leave out
     traced_by: dict = field(default_factory=dict)  # training? → which of the ways to trace was the first that could
 
     @property

@@ -14,6 +14,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, Stateles
 from .attributes import attributes_kept
 from .cures import CHECKS_VALUES, REPORTS_VALUES, cure_of_decision, cure_of_size, known, readable
 from .errors import ExportError
+from .finite import Finite
 from .given import Given, same_tensor
 from .known import Known
 from .machine import of_machine
@@ -34,7 +35,7 @@ def trace_training(subject, examples, precision):
 
     def joint(parameters, buffers, batch, cotangent):
         tensors = {**parameters, **buffers}
-        with Given(subject.tensors, tensors):
+        with Given(subject.tensors, tensors), Finite(subject):
             with autocast(precision, subject.device):
                 (output,) = subject.run(tensors, batch, training=True)
             _check_learns(subject, output, parameters)
@@ -82,7 +83,7 @@ def trace_evaluation(subject, examples, precision):
 
     def forward(parameters, buffers, batch, _):
         tensors = {**parameters, **buffers}
-        with Given(subject.tensors, tensors), autocast(precision, subject.device), torch.no_grad():
+        with Given(subject.tensors, tensors), Finite(subject), autocast(precision, subject.device), torch.no_grad():
             return subject.run(tensors, batch, training=False)
 
     return _trace(subject, examples, precision, forward, training=False)
