@@ -284,6 +284,7 @@ SplitVerdict checked(Workbench& bench, SplitVerdict (*check)(Workbench&)) {
   const NoDropoutScope mode(bench.task->module());
   try {
     const BufferScope buffers(*bench.task);
+    bench.task->begin_update({.update = 1, .trial = true});  // which may make what the loss takes
     return check(bench);
   } catch (const std::exception& error) {
     if (classify_failure(error) == Failure::kOther) throw;

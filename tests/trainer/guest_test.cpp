@@ -821,6 +821,17 @@ TEST(SplitCheck, IsMadeOfClippedGradientsOfABatchThatIsNotCut) {
   }
 }
 
+TEST(SplitCheck, ComesAfterWhatATaskMakesForAnUpdate) {
+  for (const int64_t micro : {16, 64}) {
+    auto task = std::make_unique<Open>();
+    torch::Tensor weight;
+    task->on_begin = [&](const UpdateInfo&) { weight = torch::full({}, 2.0); };
+    task->changed_loss = [&](LossTerms& terms, const Batch&) { terms.sum = terms.sum * weight; };
+    Trainer trainer(guest_recipe(2, micro), std::move(task), data(), {.write_files = false});
+    EXPECT_EQ(trainer.fit().updates, 2) << micro;
+  }
+}
+
 TEST(SplitCheck, LetsIndependentSamplesPassWhoseNumbersAreAsManyAsFeatures) {
   EXPECT_TRUE(test::holds(split_words(squares), "rounding"));
 }
