@@ -2,7 +2,9 @@
 """Adds a model, a data set, an optimizer, a schedule, a metric and a command, as CONTRIBUTING.md says, to a copy of the
 project that is laid over it, builds that and uses them in one run.
 
-    adding_test.py path/to/project
+    adding_test.py path/to/project [look]
+
+With "look" only whether what it would change is where it was.
 
 Skipped where file systems cannot be laid over each other (that takes root and overlayfs). Each addition touches at most
 two files, which is counted.
@@ -151,7 +153,7 @@ ADDITIONS = {
     "data set": {"src/data/signs.cpp": DATA_SET,
                  "src/data/datasets.cpp": [("DatasetRow documents_row();",
                                             "DatasetRow documents_row();\nDatasetRow signs_row();"),
-                                           ("({documents_row(),", "({signs_row(), documents_row(),")]},
+                                           ("({coco_row(),", "({signs_row(), coco_row(),")]},
     "optimizer": {"src/optim/descent.cpp": OPTIMIZER,
                   "src/optim/algorithms.cpp": [("OptimizerRow sgd_row();",
                                                 "OptimizerRow sgd_row();\nOptimizerRow descent_row();"),
@@ -180,19 +182,21 @@ execution: {precision: fp32, memory: {budget: 64MiB}, micro_batch: 32}
 """
 
 
-def add(project):
+def add(project, write=True):
     for kind, files in ADDITIONS.items():
         assert len(files) <= 2, f"{kind}: {len(files)} files"
         for name, change in files.items():
             path = Path(project, name)
             if isinstance(change, str):
-                path.write_text(change)
+                if write:
+                    path.write_text(change)
                 continue
             text = path.read_text()
             for before, after in change:
                 assert text.count(before) == 1, f"{name} holds {text.count(before)} times {before!r}"
                 text = text.replace(before, after)
-            path.write_text(text)
+            if write:
+                path.write_text(text)
 
 
 def build_and_use(project):
@@ -217,6 +221,8 @@ def build_and_use(project):
 
 def main():
     project = Path(sys.argv[1]).resolve()
+    if sys.argv[2:] == ["look"]:  # whether the places are where they were
+        return add(project, write=False)
     if len(sys.argv) > 2:
         return build_and_use(project)
     with tempfile.TemporaryDirectory() as upper:
