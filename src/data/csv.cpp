@@ -38,12 +38,31 @@ bool CsvReader::next(std::vector<CsvField>& fields) & {
   while (at_ < content_.size() && at_line_end()) pass_line_end();
   if (at_ == content_.size()) return false;
   while (true) {
+    pass_blanks_before_a_quote();
     fields.push_back(at_ < content_.size() && content_[at_] == '"' ? quoted_field() : plain_field());
     if (at_line_end()) break;
     ++at_;  // the separator
   }
   pass_line_end();
   return true;
+}
+
+// A blank behind each separator: a, "b, c". Only before a field that is quoted to its end.
+void CsvReader::pass_blanks_before_a_quote() {
+  const auto blanks_end = [this](size_t at) {
+    while (at < content_.size() && content_[at] == ' ' && separator_ != ' ') ++at;
+    return at;
+  };
+  const size_t quote = blanks_end(at_);
+  if (quote == at_ || quote == content_.size() || content_[quote] != '"') return;
+  size_t end = content_.find('"', quote + 1);
+  while (end != std::string_view::npos && end + 1 < content_.size() && content_[end + 1] == '"')
+    end = content_.find('"', end + 2);
+  if (end == std::string_view::npos) return;
+  const size_t next = end + 1;
+  const bool ends = next == content_.size() || content_[next] == separator_ || content_[next] == '\n' ||
+                    content_[next] == '\r';
+  if (ends) at_ = quote;
 }
 
 CsvField CsvReader::start_field() const {

@@ -34,6 +34,7 @@ class CsvReader {
 
  private:
   [[noreturn]] void fail(const CsvField& at, const std::string& what, const std::string& hint) const;
+  void pass_blanks_before_a_quote();
   CsvField start_field() const;
   CsvField plain_field();
   CsvField quoted_field();

@@ -59,6 +59,24 @@ const DatasetRow& row_of(const Choice& choice) {
   throw Error(ExitCode::kBadRecipe, "data", "there is no data set named " + choice.name);
 }
 
+}  // namespace
+
+void complete_other_data(DataRecipe& data) {
+  const auto& rows = dataset_table();
+  const auto row =
+      std::ranges::find_if(rows, [&](const DatasetRow& r) { return r.spec.name == data.train.name; });
+  if (row == rows.end()) return;
+  for (std::optional<Choice>* const other : {&data.validation, &data.test}) {
+    if (!*other || (*other)->name != data.train.name) continue;
+    for (const std::string& key : row->as_training) {
+      const auto said = data.train.parameters.find(key);
+      if (said != data.train.parameters.end()) (*other)->parameters.insert(*said);
+    }
+  }
+}
+
+namespace {
+
 // What other data than the training data are where nobody says: those that validate.
 DataRole role_of(const DatasetPlace& place) {
   return place.training != nullptr && place.role == DataRole::kTraining ? DataRole::kValidation : place.role;
@@ -138,6 +156,21 @@ std::unique_ptr<Dataset> make_unlabelled(const std::filesystem::path& path, cons
   throw Error(ExitCode::kBadRecipe, path.string(),
               cat("cannot be made into samples as those of data set ", place.choice.name, " are"),
               "name data of the run's own kind: --set data.validation.…");
+}
+
+std::vector<Doubt> doubts_of_unlabelled(const std::filesystem::path& path, const DatasetPlace& place,
+                                        const Dataset& like, const Dataset& samples) {
+  const std::string& key = row_of(place.choice).looked_at_by;
+  std::error_code error;
+  if (key.empty() || !std::filesystem::is_regular_file(path, error)) return {};
+  Choice looked_at = place.choice;
+  for (const char* const part : {"arrays", "targets", "classes", "first", "limit", "split"})
+    looked_at.parameters.erase(part);
+  looked_at.parameters[key] = path.string();
+  const Choice& training = place.training != nullptr ? *place.training : place.choice;
+  return look_at({.choice = looked_at, .training = &training, .role = DataRole::kPredicted}, samples, &like,
+                 {.depth = LookDepth::kStart})
+      .doubts;
 }
 
 }  // namespace autotrain

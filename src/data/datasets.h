@@ -58,10 +58,20 @@ struct DatasetRow {
 
   /// Says what it understood of its files, and what it doubts; null: what every data set can say is enough.
   std::function<void(const LookRequest&, DataLook&)> look = nullptr;
+
+  /// Keys of what a sample is: other data of this kind have them as the training data do, where they leave
+  /// them out.
+  std::vector<std::string> as_training = {};
+
+  /// The key that names the file of samples, where a look at it can be had without labels; empty: it cannot.
+  std::string looked_at_by = "";
 };
 
 /// Every data set a recipe can name. A data set is added by a row here and a file beside it.
 const std::vector<DatasetRow>& dataset_table();
+
+/// Gives validation and test data of the training data's kind what of `as_training` only these say.
+void complete_other_data(DataRecipe& data);
 
 /// Adds a part of the program's own. To be called before anything refers to a row.
 void add_row(DatasetRow row);
@@ -98,6 +108,11 @@ std::string unlabelled_files(const Choice& choice);
 /// found.
 std::unique_ptr<Dataset> make_unlabelled(const std::filesystem::path& path, const DatasetPlace& place,
                                          const Dataset& like);
+
+/// What is doubtful of files that were made into `samples` so, beside the training data: other units, or
+/// another scale. Nothing where its kind of data cannot say.
+std::vector<Doubt> doubts_of_unlabelled(const std::filesystem::path& path, const DatasetPlace& place,
+                                        const Dataset& like, const Dataset& samples);
 
 /// The JPEG and PNG files in a folder, as deep in it as they lie, by their paths below it, or one of them:
 /// for rows whose images are held as bytes. @throws Error(kBadRecipe) when they are not.

@@ -41,7 +41,8 @@ DatasetRow detection_row_of(DetectionFormat format) {
            "mix_up", "close_mosaic", "multi_scale"},
           make_unlabelled_detection,
           "a folder of images, or one image",
-          look};
+          look,
+          {"size", "upright"}};
 }
 
 }  // namespace autotrain

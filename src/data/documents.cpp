@@ -45,15 +45,19 @@ void for_each_line(std::span<const uint8_t> text, Visit visit) {
 std::vector<Span> find_documents(std::span<const uint8_t> text, size_t file, const std::string& unit) {
   if (unit == "file")
     return text.empty() ? std::vector<Span>{} : std::vector{Span{file, 0, std::ssize(text)}};
+  const bool paragraphs = unit == "paragraph";
+  const auto is_blank = [](uint8_t byte) { return byte == ' ' || byte == '\t' || byte == '\r'; };
   std::vector<Span> found;
   bool goes_on = false;  // a paragraph, with the next line
   for_each_line(text, [&](int64_t at, int64_t bytes) {
-    if (bytes > 0 && goes_on) {
+    const std::span<const uint8_t> line = text.subspan(static_cast<size_t>(at), static_cast<size_t>(bytes));
+    const bool holds = paragraphs ? !std::ranges::all_of(line, is_blank) : bytes > 0;
+    if (holds && goes_on) {
       found.back().bytes = at + bytes - found.back().at;
-    } else if (bytes > 0) {
+    } else if (holds) {
       found.push_back({file, at, bytes});
     }
-    goes_on = bytes > 0 && unit == "paragraph";
+    goes_on = holds && paragraphs;
   });
   return found;
 }
@@ -255,7 +259,8 @@ DatasetRow documents_row() {
           {},
           nullptr,
           "",
-          look_at_documents};
+          look_at_documents,
+          {"document", "context"}};
 }
 
 }  // namespace autotrain

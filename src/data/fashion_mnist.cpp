@@ -194,7 +194,8 @@ DatasetRow fashion_mnist_row() {
       {"flip", "crop_padding"},
       make_images_like_bytes,
       "a folder of images, or one image",
-      look_at_fashion_mnist};
+      look_at_fashion_mnist,
+      {"normalize"}};
 }
 
 }  // namespace autotrain

@@ -498,7 +498,8 @@ DatasetRow image_folder_row() {
       {"flip", "random_resized_crop", "brightness", "contrast", "saturation", "hue"},
       make_unlabelled_like_folder,
       "a folder of images, or one image",
-      look_at_folder};
+      look_at_folder,
+      {"size", "resize", "channels", "mean", "deviation", "alpha", "upright"}};
 }
 
 }  // namespace autotrain

@@ -20,6 +20,7 @@ const char* word_of(DataRole role) {
     case DataRole::kTraining: return "training";
     case DataRole::kValidation: return "validation";
     case DataRole::kTest: return "test";
+    case DataRole::kPredicted: return "predicted";
   }
   return "";
 }

@@ -48,9 +48,9 @@ struct LookBars {
 
 /// What was understood of one data set.
 /// What a set of samples is to a run.
-enum class DataRole { kTraining, kValidation, kTest };
+enum class DataRole { kTraining, kValidation, kTest, kPredicted };
 
-/// "training", "validation" or "test".
+/// "training", "validation", "test" or "predicted".
 const char* word_of(DataRole role);
 
 /// The section of a recipe: "data.train".

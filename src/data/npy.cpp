@@ -138,9 +138,9 @@ torch::Tensor mapped_images(const std::shared_ptr<NpyArray>& array, NpyRange ran
 }
 
 // Where the key leaves it open, validation data have their channels where the training data have them.
-std::string channels_key(const DatasetRequest& request) {
-  const std::string own = request.parameters.text("channels");
-  return own == kLayoutAuto && request.training != nullptr ? request.training->text("channels") : own;
+std::string channels_key(const Parameters& own, const Parameters* training) {
+  const std::string channels = own.text("channels");
+  return channels == kLayoutAuto && training != nullptr ? training->text("channels") : channels;
 }
 
 void tell_channels_last(const NpyArray& array) {
@@ -201,7 +201,7 @@ std::unique_ptr<Dataset> make_named_arrays(const DatasetRequest& request) {
   if (!p.text("inputs").empty())
     throw Error(ExitCode::kBadRecipe, "npy: arrays", "stands beside inputs", "give one of the two");
   check_augmentations("npy with several inputs", {}, request.augment);
-  std::vector<Column> columns = read_columns(p.texts("arrays"), channels_key(request));
+  std::vector<Column> columns = read_columns(p.texts("arrays"), channels_key(p, request.training));
   const NpyRange range = npy_range(p, *columns[0].array);
   NpyTargets targets = read_npy_targets(request, *columns[0].array, range);
   return std::make_unique<ArrayDataset>(std::move(columns), range, std::move(targets));
@@ -218,7 +218,7 @@ std::unique_ptr<Dataset> make_npy(const DatasetRequest& request) {
   const NpyRange range = npy_range(p, *inputs);
   NpyTargets targets = read_npy_targets(request, *inputs, range);
   const size_t dimensions = inputs->shape().size();
-  const bool channels_last = channels_are_last(*inputs, channels_key(request));
+  const bool channels_last = channels_are_last(*inputs, channels_key(p, request.training));
   if (channels_last) tell_channels_last(*inputs);
   if (inputs->type() == NpyType::kUint8 && (dimensions == 3 || dimensions == 4)) {
     return std::make_unique<ImageDataset>(
@@ -241,8 +241,9 @@ std::unique_ptr<Dataset> make_unlabelled_like_npy(const UnlabelledRequest& reque
                 "predict on validation data: --set data.validation.arrays=[…]");
   if (request.path.extension() != ".npy") return make_images_like_bytes(request);
   const ChoiceSpec spec = npy_row().spec;
-  const Choice choice{"npy",
-                      {{"inputs", request.path.string()}, {"channels", request.parameters.text("channels")}}};
+  const Choice choice{
+      "npy",
+      {{"inputs", request.path.string()}, {"channels", channels_key(request.parameters, request.training)}}};
   const Parameters parameters(choice, spec);
   return make_npy({parameters, {}});
 }
@@ -278,7 +279,9 @@ DatasetRow npy_row() {
       {"flip", "crop_padding"},
       make_unlabelled_like_npy,
       "a .npy file, or images where the run's arrays are bytes of such",
-      look_at_npy};
+      look_at_npy,
+      {"channels"},
+      "inputs"};
 }
 
 }  // namespace autotrain

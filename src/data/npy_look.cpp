@@ -353,7 +353,8 @@ void doubt_unlike_training(const NpyArray& own, NpyRange range, const NpyArray& 
   std::error_code error;
   const int64_t first = std::max(range.first, of_training.first);
   const int64_t end = std::min(range.first + range.count, of_training.first + of_training.count);
-  if (first < end && std::filesystem::equivalent(own.path(), training.path(), error)) {
+  if (look.role != DataRole::kPredicted && first < end &&
+      std::filesystem::equivalent(own.path(), training.path(), error)) {
     look.doubt(cat("samples of the training data that the ", word_of(look.role), " data read, too"),
                "give first and limit, or other files",
                cat(own.path().string(), ": ", first, " to ", end - 1));

@@ -65,20 +65,25 @@ class TableKeys {
   const Parameters* training_;
 };
 
-TableFormatOptions format_of(const TableKeys& keys, const fs::path& path) {
+TableFormatOptions format_of(const TableKeys& keys, const fs::path& path,
+                             const std::optional<TableFormat>& like) {
   const std::string separator = keys.text("separator"), decimal = keys.text("decimal"),
                     extension = path.extension().string();
   TableFormatOptions options{.header = keys.flag("header"),
-                             .likely_separator = extension == ".tsv" || extension == ".tab" ? '\t' : ','};
+                             .likely_separator = extension == ".tsv" || extension == ".tab" ? '\t' : ',',
+                             .like = like};
+  if (like) options.likely_separator = like->separator;
   if (separator.size() == 1) options.separator = separator[0];
   if (decimal != "auto") options.decimal = decimal == "comma" ? DecimalMark::kComma : DecimalMark::kPoint;
   return options;
 }
 
-TableFile open_table(const TableKeys& keys, const fs::path& path) {
+// @param like how the training file is written, where this is another one.
+TableFile open_table(const TableKeys& keys, const fs::path& path,
+                     const std::optional<TableFormat>& like = {}) {
   if (path.empty())
     throw Error(ExitCode::kBadRecipe, "table: file", "names no file", "give a .csv or .tsv file");
-  return {path, format_of(keys, path)};
+  return {path, format_of(keys, path, like)};
 }
 
 TableOptions options_of(const TableKeys& keys, const TargetUse& use) {
@@ -124,6 +129,9 @@ void report(const TableFile& file, const TableEncoding& encoding, const RowEncod
                         " columns, ", categorical, " of them categorical, as ", encoding.width(), " numbers",
                         unusual_format(file.format()), " · target ", encoding.target, ": ", encoding.task(),
                         " (", encoding.reason, ")"));
+  if (!encoding.left_out.empty() && file.path() == encoding.path)
+    log::warn("data", cat(file.path(), ": columns without a name and without a value, which are left out: ",
+                          some_of(encoding.left_out)));
   if (const FieldPlaces& unknown = encoder.unknown_categories(); unknown.count > 0) {
     log::warn("data", cat(unknown.first[0].where, ": ", unknown.first[0].text,
                           " is a category that the training file does not have; ", unknown.count,
@@ -307,14 +315,18 @@ TableEncoding encoding_of_run(const Parameters& own, const Parameters* training,
   return encoding;
 }
 
+std::optional<TableFormat> like_training(const Parameters* training, const TableEncoding& encoding) {
+  return training == nullptr ? std::nullopt : std::optional(encoding.format);
+}
+
 std::unique_ptr<Dataset> make_table(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
   const TableKeys keys(p, request.training);
-  const TableFile file = open_table(keys, p.text("file"));
+  TableEncoding encoding = encoding_of_run(p, request.training, request.targets);
+  const TableFile file = open_table(keys, p.text("file"), like_training(request.training, encoding));
   const Split split = split_of(p);
   const double share = keys.real("validation_share");
-  return encode(file, encoding_of_run(p, request.training, request.targets),
-                options_of(keys, request.targets),
+  return encode(file, std::move(encoding), options_of(keys, request.targets),
                 {.wanted = [=](int64_t row) { return in_split(row, split, share); },
                  .weighted = request.training == nullptr});
 }
@@ -322,9 +334,9 @@ std::unique_ptr<Dataset> make_table(const DatasetRequest& request) {
 std::unique_ptr<Dataset> make_unlabelled_table(const UnlabelledRequest& request) {
   const Parameters& p = request.parameters;
   const TableKeys keys(p, request.training);
-  const TableFile file = open_table(keys, request.path);
-  return encode(file, encoding_of_run(p, request.training, request.targets),
-                options_of(keys, request.targets),
+  TableEncoding encoding = encoding_of_run(p, request.training, request.targets);
+  const TableFile file = open_table(keys, request.path, encoding.format);
+  return encode(file, std::move(encoding), options_of(keys, request.targets),
                 {.wanted = [](int64_t) { return true; }, .labelled = false});
 }
 
@@ -345,10 +357,14 @@ void doubt_same_file(const Parameters& own, const Parameters& training, DataLook
 
 void look_at_table(const LookRequest& request, DataLook& look) {
   const Parameters& p = request.made_from.parameters;
-  if (request.training != nullptr && request.made_from.training != nullptr)
+  if (look.role != DataRole::kPredicted && request.training != nullptr &&
+      request.made_from.training != nullptr)
     doubt_same_file(p, *request.made_from.training, look);
   const TableKeys keys(p, request.made_from.training);
-  look_at_rows(request, open_table(keys, p.text("file")), MissingWords(keys.texts("missing_words")), look);
+  const TableEncoding& encoding = dynamic_cast<const ReadTable&>(request.data).encoding();
+  const TableFile file =
+      open_table(keys, p.text("file"), like_training(request.made_from.training, encoding));
+  look_at_rows(request, file, MissingWords(keys.texts("missing_words")), look);
 }
 
 bool is_separator(const std::string& text) {
@@ -422,7 +438,9 @@ DatasetRow table_row() {
           {},
           make_unlabelled_table,
           "a table file",
-          look_at_table};
+          look_at_table,
+          {},
+          "file"};
 }
 
 }  // namespace autotrain

@@ -319,7 +319,11 @@ TableEncoding find_encoding(const TableFile& file, const TableOptions& options,
   const MissingWords missing_words(options.missing_words);
 
   std::vector<ColumnSurvey> surveys(columns.size());
-  TableEncoding encoding{.path = file.path(), .format = file.format(), .target = file.columns()[target]};
+  TableEncoding encoding{.path = file.path(),
+                         .format = file.format(),
+                         .columns = std::ssize(file.columns()),
+                         .target = file.columns()[target],
+                         .unnamed_target = file.is_unnamed(target)};
   encoding.target_survey.most_texts = kMostClasses;
   file.for_each_row([&](int64_t number, const TableFile::Row& row) {
     const bool counted = counts(number);
@@ -332,6 +336,11 @@ TableEncoding find_encoding(const TableFile& file, const TableOptions& options,
   for (size_t i = 0; i < columns.size(); ++i) {
     const std::string& name = file.columns()[columns[i]];
     const bool chosen = categorical.contains(columns[i]), number = numeric.contains(columns[i]);
+    const bool named = !file.is_unnamed(columns[i]) || !options.features.empty() || chosen || number;
+    if (!named && surveys[i].values() == 0 && surveys[i].empty == surveys[i].rows) {
+      encoding.left_out.push_back(name);  // a separator at the end of each line
+      continue;
+    }
     if (chosen && number) {
       throw Error(ExitCode::kBadRecipe, "table: numeric", quote(name) + " is in categorical, too",
                   "remove it in one of them");

@@ -62,8 +62,11 @@ enum class TargetForm {
 struct TableEncoding {
   std::string path = {};  ///< of the training file
   TableFormat format = {};
+  int64_t columns = 0;  ///< of the file
   std::vector<ColumnEncoding> features = {};
+  std::vector<std::string> left_out = {};  ///< columns without a name and without a value
   std::string target = {};
+  bool unnamed_target = false;  ///< the header has no name for it
   TargetForm form = TargetForm::kNumber;
   std::string reason = {};  ///< of the form: "the loss is for numbers"
   Categories classes = {};

@@ -47,11 +47,15 @@ TableFile::TableFile(const std::filesystem::path& path, const TableFormatOptions
   for (size_t i = 0; i < row.size(); ++i) {
     std::string name(format_.header ? trim(row[i].text) : "");
     unnamed_.push_back(format_.header && name.empty());
-    if (name.empty()) name = std::to_string(i + 1);
     columns_.push_back(name);
-    if (names.insert(std::move(name)).second) continue;
+    if (name.empty() || names.insert(std::move(name)).second) continue;
     throw Error(ExitCode::kBadData, place(row, i), cat("the column ", quote(columns_[i]), " is there twice"),
                 "rename one of them, or set header: false if this is not a header");
+  }
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (!columns_[i].empty()) continue;
+    const std::string number = std::to_string(i + 1);
+    columns_[i] = names.contains(number) ? "unnamed " + number : number;
   }
 }
 
@@ -62,6 +66,17 @@ size_t TableFile::column(const std::string& name, const std::string& key) const 
   if (parse_integer(name, number) && number >= 1 && number <= static_cast<int64_t>(columns_.size())) {
     return static_cast<size_t>(number - 1);
   }
+  fail_column(name, key);
+}
+
+size_t TableFile::same_column(const std::string& name, bool unnamed, const std::string& key) const {
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (columns_[i] == name && unnamed_[i] == unnamed) return i;
+  }
+  fail_column(name, key);
+}
+
+void TableFile::fail_column(const std::string& name, const std::string& key) const {
   constexpr size_t kMostShown = 20;
   const bool all = columns_.size() <= kMostShown;
   const std::vector<std::string> shown(columns_.begin(),

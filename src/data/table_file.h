@@ -14,7 +14,8 @@ namespace autotrain {
 /// A CSV file whose columns have names and whose rows all have as many fields.
 class TableFile {
  public:
-  /// Columns without a name, and all where there is no header, are called "1", "2", … by their places.
+  /// Columns without a name, and all where there is no header, are called "1", "2", … by their places; the
+  /// former "unnamed 1" where another one has that name.
   /// @throws Error(kMissingFile, kBadData) when there is no record, two columns have one name, or the file is
   /// written in no way that is known.
   TableFile(const std::filesystem::path& path, const TableFormatOptions& options);
@@ -31,6 +32,11 @@ class TableFile {
   /// @throws Error(kBadRecipe) naming `key` and the nearest column when there is none.
   size_t column(const std::string& name, const std::string& key) const;
 
+  /// Number of the column that another file's is, by its name alone. @param unnamed whether it has none
+  /// there.
+  /// @throws Error(kBadRecipe) as `column` does.
+  size_t same_column(const std::string& name, bool unnamed, const std::string& key) const;
+
   using Row = std::vector<CsvField>;
 
   /// Calls `visit(number, row)` for every row, in order, with `columns()` fields each; numbers start at 0.
@@ -41,6 +47,7 @@ class TableFile {
   std::string place(const Row& row, size_t column) const;
 
  private:
+  [[noreturn]] void fail_column(const std::string& name, const std::string& key) const;
   std::string_view content() const;
   CsvReader reader() const { return {content(), path(), format_.separator}; }
 

@@ -112,6 +112,8 @@ char find_separator(std::string_view content, const std::string& file, const Tab
     best = candidate, most = counts[0];
   }
   if (even.size() < 2) return even.empty() ? best : even[0];
+  if (options.like && std::ranges::find(even, options.like->separator) != even.end())
+    return options.like->separator;
   throw Error(ExitCode::kBadData, file,
               cat("may be separated by ", in_words(even[0]), " or by ", in_words(even[1]),
                   ": every line has as many fields by either"),
@@ -145,20 +147,53 @@ NumberForm form_of(std::string_view text) {
   return may_group ? NumberForm::kByEither : by_mark;
 }
 
-DecimalMark find_decimal(std::string_view content, char separator, const std::string& file) {
-  const bool may_hold_commas = separator != ',' || content.find('"') != std::string_view::npos;
-  if (!may_hold_commas || content.find(',') == std::string_view::npos) return DecimalMark::kPoint;
-  int64_t commas = 0, points = 0;
-  std::vector<CsvField> fields;
-  CsvReader records(content, file, separator);
-  while (records.next(fields)) {
-    for (const CsvField& field : fields) {
-      const NumberForm form = form_of(field.text);
-      commas += form == NumberForm::kByComma ? 1 : 0;
-      points += form == NumberForm::kByPoint ? 1 : 0;
+// What the fields of a column say of their marks.
+struct MarksOfColumn {
+  int64_t points = 0;                 // "1.234", which may be either
+  int64_t below = 0;                  // whole numbers without a mark, below 1000
+  int64_t above = 0;                  // from 1000 on
+  std::string place = {}, text = {};  // of the first with a point
+
+  void add(const CsvField& field) {
+    const std::string_view number = trim(field.text);
+    if (number.find('.') != std::string_view::npos) {
+      if (points++ > 0) return;
+      place = cat(field.line, ":", field.column), text = number;
+    } else if (!number.empty() && std::ranges::all_of(number, is_digit)) {
+      (number.size() <= 3 ? below : above) += 1;
     }
   }
-  return commas > points ? DecimalMark::kComma : DecimalMark::kPoint;
+
+  // 1.234 beside 950, and never 1234: as thousands are written.
+  bool may_be_thousands() const { return points > 0 && below > 0 && above == 0; }
+};
+
+DecimalMark find_decimal(std::string_view content, char separator, const std::string& file,
+                         const TableFormatOptions& options) {
+  const bool may_hold_commas = separator != ',' || content.find('"') != std::string_view::npos;
+  if (!may_hold_commas) return DecimalMark::kPoint;
+  int64_t commas = 0, points = 0, either = 0;
+  std::vector<CsvField> fields;
+  std::vector<MarksOfColumn> columns;
+  CsvReader records(content, file, separator);
+  while (records.next(fields)) {
+    columns.resize(std::max(columns.size(), fields.size()));
+    for (size_t i = 0; i < fields.size(); ++i) {
+      const NumberForm form = form_of(fields[i].text);
+      commas += form == NumberForm::kByComma ? 1 : 0;
+      points += form == NumberForm::kByPoint ? 1 : 0;
+      either += form == NumberForm::kByEither ? 1 : 0;
+      if (form == NumberForm::kByEither || form == NumberForm::kOther) columns[i].add(fields[i]);
+    }
+  }
+  if (commas != points) return commas > points ? DecimalMark::kComma : DecimalMark::kPoint;
+  if (options.like) return options.like->decimal;
+  const auto doubtful = std::ranges::find_if(columns, &MarksOfColumn::may_be_thousands);
+  if (either == 0 || separator == ',' || doubtful == columns.end()) return DecimalMark::kPoint;
+  throw Error(ExitCode::kBadData, cat(file, ":", doubtful->place),
+              cat(doubtful->text, " may have a point before its decimals or between thousands, as ",
+                  "numbers below 1000 beside it have none"),
+              "set decimal: point; or write thousands without points, with decimal: comma");
 }
 
 void remove_any(std::string_view& text, std::initializer_list<std::string_view> signs) {
@@ -210,7 +245,8 @@ TableFormat find_table_format(std::string_view content, const std::string& file,
   check_bytes(content, file);
   TableFormat format{.header = options.header};
   format.separator = options.separator ? *options.separator : find_separator(content, file, options);
-  format.decimal = options.decimal ? *options.decimal : find_decimal(content, format.separator, file);
+  format.decimal =
+      options.decimal ? *options.decimal : find_decimal(content, format.separator, file, options);
   return format;
 }
 

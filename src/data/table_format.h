@@ -21,7 +21,8 @@ struct TableFormatOptions {
   std::optional<char> separator = {};
   std::optional<DecimalMark> decimal = {};
   bool header = true;
-  char likely_separator = ',';  ///< where it is not asked for, and the file may be read by several
+  char likely_separator = ',';           ///< where it is not asked for, and the file may be read by several
+  std::optional<TableFormat> like = {};  ///< of the training file, for what this file does not decide
 };
 
 /// Finds the separator by the first records, of which all have as many fields, and the decimal mark by the

@@ -299,13 +299,25 @@ void doubt_target(const std::string& path, const TableEncoding& encoding, DataLo
   }
 }
 
-void doubt_header(const TableFile& file, DataLook& look) {
+// Of the training file: names that are numbers with decimals over numbers, or one of the target's classes.
+bool is_header_of_data(const TableEncoding& encoding) {
+  const auto decimals = [&](const ColumnEncoding& column) {
+    return !column.categorical && column.name.find_first_of(".,") != std::string::npos &&
+           field_number(column.name, encoding.format.decimal).has_value();
+  };
+  const bool words = encoding.has_classes() && encoding.classes.contains(encoding.target) &&
+                     !field_number(encoding.target, encoding.format.decimal);
+  return words || std::ranges::any_of(encoding.features, decimals);
+}
+
+void doubt_header(const TableFile& file, const TableEncoding* training, DataLook& look) {
   const bool numbers = std::ranges::all_of(file.columns(), [&](const std::string& name) {
     return field_number(name, file.format().decimal).has_value();
   });
   bool unnamed = false;
   for (size_t i = 0; i < file.columns().size(); ++i) unnamed = unnamed || file.is_unnamed(i);
-  if (file.format().header && numbers && !unnamed)
+  const bool looks_so = training != nullptr && is_header_of_data(*training);
+  if (file.format().header && ((numbers && !unnamed) || looks_so))
     look.doubt("first lines that look like data, not names", "set header: false", file.path() + ":1");
 }
 
@@ -470,10 +482,10 @@ TableEncoding surveyed(const TableEncoding& like, const TableFile& file, const M
   TableEncoding own = like;
   std::vector<size_t> columns;
   for (ColumnEncoding& column : own.features) {
-    columns.push_back(file.column(column.name, "features"));
+    columns.push_back(file.same_column(column.name, column.unnamed, "features"));
     column.survey = {};
   }
-  const size_t target = file.column(like.target, "target");
+  const size_t target = file.same_column(like.target, like.unnamed_target, "target");
   own.target_survey = {.most_texts = like.target_survey.most_texts};
   file.for_each_row([&](int64_t, const TableFile::Row& row) {
     for (size_t i = 0; i < columns.size(); ++i)
@@ -487,7 +499,7 @@ void doubt_unknown_categories(const TableFile& file, const TableEncoding& encodi
   file.for_each_row([&](int64_t, const TableFile::Row& row) {
     for (const ColumnEncoding& column : encoding.features) {
       if (!column.categorical) continue;
-      const size_t at = file.column(column.name, "features");
+      const size_t at = file.same_column(column.name, column.unnamed, "features");
       if (!find_category(column.categories, row[at]))
         look.doubt("categories that the training data do not have", "correct them, or train on rows of them",
                    cat(file.place(row, at), ": ", quote(trim(row[at].text))));
@@ -508,7 +520,7 @@ void look_at_rows(const LookRequest& request, const TableFile& file, const Missi
   const std::string separator(1, file.format().separator);
   look.facts.emplace_back("separator", separator == "\t" ? "tab" : separator);
   look.facts.emplace_back("decimal", file.format().decimal == DecimalMark::kComma ? "comma" : "point");
-  doubt_header(file, look);
+  doubt_header(file, request.training == nullptr ? &encoding : nullptr, look);
   if (request.training == nullptr) {
     add_target(encoding, look);
     look.tables.push_back(columns_of(encoding));

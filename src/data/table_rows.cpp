@@ -11,13 +11,25 @@ namespace autotrain {
 
 RowEncoder::RowEncoder(const TableFile& file, const TableEncoding& encoding, const TableOptions& options,
                        bool labelled)
-    : file_(file),
-      encoding_(encoding),
-      options_(options),
-      missing_words_(options.missing_words),
-      target_(labelled ? file.column(encoding.target, "target") : 0) {
+    : file_(file), encoding_(encoding), options_(options), missing_words_(options.missing_words), target_(0) {
+  check_places(labelled);
+  if (labelled) target_ = file.same_column(encoding.target, encoding.unnamed_target, "target");
   for (const ColumnEncoding& column : encoding.features)
-    columns_.push_back(file.column(column.name, "features"));
+    columns_.push_back(file.same_column(column.name, column.unnamed, "features"));
+}
+
+// Without a header columns are told apart by their places alone.
+void RowEncoder::check_places(bool labelled) const {
+  if (file_.format().header) return;
+  const auto columns = std::ssize(file_.columns());
+  const bool lacks_target =
+      !labelled && columns + 1 == encoding_.columns && encoding_.target == std::to_string(encoding_.columns);
+  if (columns == encoding_.columns || lacks_target) return;
+  throw Error(
+      ExitCode::kBadData, file_.path(),
+      cat("has ", columns, columns == 1 ? " column" : " columns", ", and the training file ",
+          encoding_.columns, ": without a header columns are known by their places"),
+      "give both files the same columns, or a header; the target may be left out where it is the last");
 }
 
 void RowEncoder::write_features(const TableFile::Row& row, float* out) {
@@ -47,7 +59,13 @@ int64_t RowEncoder::class_of(const TableFile::Row& row) {
 
 float RowEncoder::quantity_of(const TableFile::Row& row) {
   const std::string_view text = row[target_].text;
-  if (const auto number = field_number(text, file_.format().decimal)) return static_cast<float>(*number);
+  if (const auto number = field_number(text, file_.format().decimal)) {
+    const bool label = options_.targets.kind == TargetUse::Kind::kLabels;
+    if (label && (*number < 0 || *number > 1))
+      refuse(row, target_, quote(trim(text)) + " is no label, which is from 0 to 1 for this loss",
+             "correct the field: parts of a hundred are divided by 100");
+    return static_cast<float>(*number);
+  }
   if (is_missing(row[target_]))
     refuse(row, target_, "the target is missing", "remove the row");
   else

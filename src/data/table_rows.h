@@ -36,6 +36,7 @@ class RowEncoder {
   const FieldPlaces& bad_cells_as_missing() const { return bad_; }
 
  private:
+  void check_places(bool labelled) const;
   struct Fault {
     std::string what = {}, cure = {};  // of each of the fields
     FieldPlaces fields = {};

@@ -116,7 +116,8 @@ DatasetRow text_row() {
           {},
           nullptr,
           "",
-          look_at_text};
+          look_at_text,
+          {"context"}};
 }
 
 }  // namespace autotrain

@@ -237,7 +237,8 @@ DatasetRow tokens_row() {
           {},
           nullptr,
           "",
-          look_at_tokens};
+          look_at_tokens,
+          {"dtype", "vocabulary", "context"}};
 }
 
 }  // namespace autotrain

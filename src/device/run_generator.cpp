@@ -5,6 +5,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <string>
 #include <utility>
@@ -76,8 +77,9 @@ class Watch {
 };
 
 c10::DispatchKeySet watched_key() {
-  static const auto* const watch = new Watch;  // to the end of the process: a thread may be drawing then
-  (void)watch;
+  // To the end of the process: a thread may be drawing then.
+  static std::atomic<const Watch*> watch = new Watch;
+  (void)watch.load();
   return c10::DispatchKeySet(kKey);
 }
 

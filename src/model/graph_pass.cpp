@@ -13,6 +13,7 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "model/graph_uses.h"
+#include "model/index_error.h"
 
 namespace autotrain::graph {
 namespace {
@@ -253,7 +254,9 @@ void Pass::run(size_t begin, size_t end) {
       for (const size_t value : node.last_uses) values_[value] = IValue();
       if (kept_) shrink(node);
     } catch (c10::Error& error) {
-      error.add_context(cat("in operator ", i, " of the model file, ", node.name));
+      const std::string where = cat("operator ", i, " of the model file, ", node.name);
+      refuse_index(error, where);
+      error.add_context("in " + where);
       throw;
     }
   }

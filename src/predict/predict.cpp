@@ -152,7 +152,9 @@ class Prediction {
     if (!kept_ && !options_.search_apart) summary_.search = search(*prepared_, {}, {});
     summary_.batch = kept_ ? kept_->batch : summary_.search->micro_batch;
     summary_.budget_bytes = predictor().device().budget_bytes();
-    if (!predictor().data().note.empty()) log::info("predict", predictor().data().note);
+    const PredictionData& data = predictor().data();
+    if (!data.note.empty()) log::info("predict", data.note);
+    for (const Doubt& doubt : data.doubts) log::warn("data", warning_of(doubt));
     begin_file();
   }
 

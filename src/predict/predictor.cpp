@@ -105,7 +105,9 @@ std::unique_ptr<Dataset> load_source(const Recipe& recipe, const std::string& so
     const DatasetPlace like = place_like(recipe);
     data.source = cat(fs::canonical(source).string(), " as ", words_of(like.choice));
     data.where = source;
-    auto files = make_unlabelled(source, like, *make_dataset(like));
+    const std::unique_ptr<Dataset> known = make_dataset(like);
+    auto files = make_unlabelled(source, like, *known);
+    data.doubts = doubts_of_unlabelled(source, like, *known, *files);
     if (const auto* const named = dynamic_cast<const Named*>(files.get()))
       data.note = named->changes_of_files();
     return files;

@@ -7,6 +7,7 @@
 
 #include "autotrain/data.h"
 #include "data/loader.h"
+#include "data/look.h"
 #include "device/device.h"
 #include "measure/recorded_forward.h"
 #include "model/models.h"
@@ -24,6 +25,7 @@ struct PredictionData {
   DatasetInfo trained_on = {};
   std::vector<std::string> class_names = {};  ///< of the training data; empty: numbers only
   std::string note = {};                      ///< what is done to files to make samples of them; "": nothing
+  std::vector<Doubt> doubts = {};             ///< of new files, beside the training data
 
   /// A sample's file, where samples have names; else null. This object must outlive it.
   std::function<std::string(int64_t sample)> sample_name() const;

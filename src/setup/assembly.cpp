@@ -33,6 +33,7 @@
 #include "setup/memory_format.h"
 #include "setup/own_loss_check.h"
 #include "setup/preloading.h"
+#include "setup/sample_check.h"
 #include "step/autocast.h"
 #include "step/loss_terms.h"
 #include "step/precision.h"
@@ -361,6 +362,7 @@ std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials) {
                             ? bench->loader.workers
                             : std::min(spare_cores(*bench->device, ranks_here), bench->loader.prefetch);
   check_own_loss(*bench);
+  check_other_samples(*bench);
   return bench;
 }
 

@@ -60,7 +60,9 @@ void forget_catalog() {
 }
 
 Recipe load_recipe(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  return load_recipe_file(path, catalog(), {.overrides = overrides});
+  Recipe recipe = load_recipe_file(path, catalog(), {.overrides = overrides});
+  complete_other_data(recipe.data);
+  return recipe;
 }
 
 }  // namespace autotrain

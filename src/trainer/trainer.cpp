@@ -1,6 +1,7 @@
 #include "autotrain/trainer.h"
 
 #include "base/run_thread.h"
+#include "data/datasets.h"
 #include "setup/users_code.h"
 #include "trainer/run.h"
 
@@ -16,6 +17,7 @@ Trainer::Trainer(Recipe recipe, std::unique_ptr<Task> task, const Dataset& train
     : Trainer(Run::of_task(std::move(recipe), std::move(task), train, &validation, std::move(options))) {}
 
 Trainer Trainer::from_recipe(Recipe recipe, TrainerOptions options) {
+  complete_other_data(recipe.data);
   return Trainer(Run::of_recipe(std::move(recipe), std::move(options)));
 }
 

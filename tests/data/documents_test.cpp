@@ -87,11 +87,11 @@ TEST(Documents, AreLinesParagraphsOrFiles) {
   const TemporaryFolder folder;
   folder.write("1.txt", "\n\na\nb\r\n\r\n\nc");
   folder.write("2.txt", "");
-  folder.write("3.txt", "d\n");
+  folder.write("3.txt", "d\n \t\ne\n");
   const auto files = folder / "*.txt";
-  EXPECT_EQ(read_back(unit(files, "line")), (std::vector<std::string>{"a", "b", "c", "d"}));
-  EXPECT_EQ(read_back(unit(files, "paragraph")), (std::vector<std::string>{"a\nb", "c", "d"}));
-  EXPECT_EQ(read_back(unit(files, "file")), (std::vector<std::string>{"\n\na\nb\r\n\r\n\nc", "d\n"}));
+  EXPECT_EQ(read_back(unit(files, "line")), (std::vector<std::string>{"a", "b", "c", "d", " \t", "e"}));
+  EXPECT_EQ(read_back(unit(files, "paragraph")), (std::vector<std::string>{"a\nb", "c", "d", "e"}));
+  EXPECT_EQ(read_back(unit(files, "file")), (std::vector<std::string>{"\n\na\nb\r\n\r\n\nc", "d\n \t\ne\n"}));
 }
 
 TEST(Documents, PaddingGoesToAMultipleButNotBeyondTheContext) {

@@ -452,6 +452,97 @@ TEST(Table, DataThatAskForOtherColumnsThanTheTrainingDataAreRefused) {
   Beside(train, train, {}, {{"target", std::string("3")}, {"features", Texts{"w", "2", "a"}}}).make();
 }
 
+// A name that is a number is no place in another file.
+TEST(Table, ColumnsOfOtherFilesAreKnownByTheirNamesAlone) {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const std::string& train, const std::string& other, Keys keys = {}) {
+    const Beside data(folder.write("train.csv", train), folder.write("t.csv", other), std::move(keys));
+    ExitCode code{};
+    try {
+      data.make();
+    } catch (const Error& error) {
+      code = error.code();
+      EXPECT_TRUE(code == kRecipe || code == ExitCode::kBadData);
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  // An index without a name in the one and not in the other; columns that are numbers.
+  EXPECT_TRUE(test::holds(refusal(",x,z,y\n0,1.5,2,0\n1,2.5,3,1\n", "x,z,y\n1.5,2,0\n"), "no column \"1\""));
+  EXPECT_TRUE(test::holds(refusal("0,1,2,y\n1,5,2,0\n2,7,3,1\n", "0,2,y\n1,2,0\n"), "no column \"1\""));
+  EXPECT_EQ(refusal(",x,y\n0,1.5,0\n1,2.5,1\n", ",x,y\n5,1.5,0\n"), "none");
+  const Keys headless = {{"header", false}, {"target", std::string("1")}, {"features", Texts{"2"}}};
+  EXPECT_TRUE(test::holds(refusal("0,5,2\n1,7,3\n", "0,2\n1,3\n", headless), "known by their places"));
+}
+
+TEST(Table, AColumnWithoutANameLeavesNumbersToThoseThatHaveThem) {
+  const TemporaryFolder folder;
+  const auto data = table(folder.write("t.csv", ",0,1,y\n0,1.5,2,0\n1,2.5,3,1\n"), kAsTheyAre);
+  EXPECT_TRUE(all_samples(*data).inputs.equal(torch::tensor({{0.F, 1.5F, 2.F}, {1.F, 2.5F, 3.F}})));
+}
+
+TEST(Table, ASeparatorAtTheEndOfEachLineIsNoFeature) {
+  const TemporaryFolder folder;
+  const auto data = table(folder.write("t.csv", "a;y;\n1;0;\n2;1;\n"), kAsTheyAre);
+  EXPECT_TRUE(all_samples(*data).inputs.equal(torch::tensor({{1.F}, {2.F}})));
+}
+
+TEST(Table, PointsThatMayStandBetweenThousandsAreRefusedUntilTheyAreSaidToBeDecimals) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("t.csv", "a;y\n1.234;0\n950;1\n");
+  const Error error = test::expect_error(ExitCode::kBadData, [&] { table(path); });
+  EXPECT_TRUE(test::holds(error.what(), "t.csv:2:1: 1.234 may have a point"));
+  EXPECT_TRUE(all_samples(*table(path, with(kAsTheyAre, "decimal", std::string("point"))))
+                  .inputs.equal(torch::tensor({{1.234F}, {950.F}})));
+  table(folder.write("t.csv", "a;y\n1.234;0\n950;1\n1234;0\n"));  // thousands without a point
+  table(folder.write("t.csv", "a;y\n1.234;0\n950;1\n0.5;0\n"));   // decimals
+}
+
+TEST(Table, OtherFilesAreWrittenAsTheTrainingFileIsWhereTheyDoNotSay) {
+  const TemporaryFolder folder;
+  const auto train = folder.write("train.csv", "a;y\n1,5;0\n2,25;1\n");
+  const Keys keys = {{"standardize", false}};
+  const auto data = Beside(train, folder.write("t.csv", "a;y\n1,234;0\n"), keys).make();
+  EXPECT_TRUE(all_samples(*data).inputs.equal(torch::tensor({{1.234F}})));
+}
+
+TEST(Table, BlanksBeforeQuotesArePassedOver) {
+  const TemporaryFolder folder;
+  const auto data = table(
+      folder.write("t.csv", "a, \"b\", \"y\"\n1, \"2.5\", \"no, not\"\n3, \"4.5\", \"yes\"\n"), kAsTheyAre);
+  EXPECT_TRUE(all_samples(*data).inputs.equal(torch::tensor({{1.F, 2.5F}, {3.F, 4.5F}})));
+}
+
+TEST(Table, LabelsOfOtherDataLieBetweenNoughtAndOne) {
+  const TemporaryFolder folder;
+  const auto train = folder.write("train.csv", "a,y\n1,0.25\n2,0.5\n3,1\n");
+  const auto other = folder.write("t.csv", "a,y\n1,25\n2,100\n");
+  const Choice own{
+      "table", {{"file", train.string()}, {"target", std::string("y")}, {"task", std::string("regression")}}};
+  const Choice choice{"table", {{"file", other.string()}}};
+  const Error error = test::expect_error(ExitCode::kBadData, [&] {
+    make_dataset({.choice = choice, .targets = {.kind = TargetUse::Kind::kLabels}, .training = &own});
+  });
+  EXPECT_TRUE(test::holds(error.what(), "from 0 to 1"));
+}
+
+// What a sample is, is said once.
+TEST(OtherData, HaveWhatTheyLeaveOutAsTheTrainingDataHaveIt) {
+  DataRecipe data;
+  data.train = {"image_folder",
+                {{"size", std::vector<int64_t>{8, 8}},
+                 {"mean", std::vector<double>{0.1, 0.2, 0.3}},
+                 {"root", std::string("a")},
+                 {"limit", int64_t{3}}}};
+  data.validation = Choice{"image_folder", {{"size", std::vector<int64_t>{9, 9}}}};
+  data.test = Choice{"npy", {}};
+  complete_other_data(data);
+  const std::map<std::string, Value> expected = {{"size", std::vector<int64_t>{9, 9}},
+                                                 {"mean", std::vector<double>{0.1, 0.2, 0.3}}};
+  EXPECT_EQ(data.validation->parameters, expected);
+  EXPECT_TRUE(data.test->parameters.empty());
+}
+
 TEST(Table, FilesOfSpreadsheetsWithDecimalCommas) {
   const TemporaryFolder folder;
   const auto expect = [&](const std::string& content) {

@@ -15,6 +15,10 @@ void* operator new(std::size_t bytes) {
   return memory;
 }
 
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return refuses ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
+}
+
 void operator delete(void* memory) noexcept {
   std::free(memory);
 }

@@ -12,6 +12,13 @@
 // Whole runs of SmallNet in a folder, and what they left there.
 namespace autotrain::test {
 
+// A sanitizer's own memory counts as what libraries take.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr const char* kSmallBudget = "4GiB";
+#else
+inline constexpr const char* kSmallBudget = "64MiB";
+#endif
+
 // 96 KiB of activations a sample: a few megabytes hold some hundred.
 constexpr int64_t kWide = 1 << 13;
 
@@ -113,7 +120,7 @@ report: {html: false, csv: false, tensorboard: false}
 inline Recipe typed_recipe() {
   Recipe r = recipe();
   r.execution.micro_batch = 34;
-  r.execution.memory.budget = *Budget::parse("64MiB");
+  r.execution.memory.budget = *Budget::parse(kSmallBudget);
   return r;
 }
 

@@ -73,7 +73,7 @@ Recipe guest_recipe(int64_t updates = 6, int64_t micro = 16) {
   Recipe r = test::small_recipe();
   r.batch.effective = 64;
   r.execution.micro_batch = micro;
-  r.execution.memory.budget = *Budget::parse("64MiB");
+  r.execution.memory.budget = *Budget::parse(test::kSmallBudget);
   r.optimizer.lr = 0.01;
   r.stop = {};
   r.stop.updates = updates;

@@ -1,0 +1,23 @@
+#include "model/index_error.h"
+
+#include <array>
+#include <string_view>
+
+#include "autotrain/error.h"
+#include "base/text.h"
+
+namespace autotrain {
+
+void refuse_index(const c10::Error& error, const std::string& where) {
+  constexpr std::array<std::string_view, 3> kWords = {"out of range", "out of bounds", "out-of-bounds"};
+  const std::string what = first_line(error.what_without_backtrace());
+  for (const std::string_view words : kWords) {
+    if (what.find(words) == std::string::npos) continue;
+    throw Error(ExitCode::kBadData, "data",
+                cat("the model met an index that it has no place for: ", what, " (", where, ")"),
+                "look for whole numbers below 0, as padding is written, or beyond the model's tables: tokens of "
+                "another vocabulary, targets that are none of the classes");
+  }
+}
+
+}  // namespace autotrain
