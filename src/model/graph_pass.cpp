@@ -255,7 +255,7 @@ void Pass::run(size_t begin, size_t end) {
       if (kept_) shrink(node);
     } catch (c10::Error& error) {
       const std::string where = cat("operator ", i, " of the model file, ", node.name);
-      refuse_index(error, where);
+      refuse_index(first_line(error.what_without_backtrace()), where);
       error.add_context("in " + where);
       throw;
     }

@@ -8,15 +8,15 @@
 
 namespace autotrain {
 
-void refuse_index(const c10::Error& error, const std::string& where) {
+void refuse_index(const std::string& reason, const std::string& where) {
   constexpr std::array<std::string_view, 3> kWords = {"out of range", "out of bounds", "out-of-bounds"};
-  const std::string what = first_line(error.what_without_backtrace());
   for (const std::string_view words : kWords) {
-    if (what.find(words) == std::string::npos) continue;
-    throw Error(ExitCode::kBadData, "data",
-                cat("the model met an index that it has no place for: ", what, " (", where, ")"),
-                "look for whole numbers below 0, as padding is written, or beyond the model's tables: tokens of "
-                "another vocabulary, targets that are none of the classes");
+    if (reason.find(words) == std::string::npos) continue;
+    throw Error(
+        ExitCode::kBadData, "data",
+        cat("the model met an index that it has no place for: ", reason, " (", where, ")"),
+        "look for whole numbers below 0, as padding is written, or beyond the model's tables: tokens of "
+        "another vocabulary, targets that are none of the classes");
   }
 }
 

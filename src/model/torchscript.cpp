@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "device/failure.h"
 #include "model/chosen_inputs.h"
+#include "model/index_error.h"
 #include "model/models.h"
 #include "model/one_number.h"
 #include "model/parts.h"
@@ -85,6 +86,7 @@ std::string digest_of(const fs::path& path) {
   for (const std::string& line : split(text, '\n')) {
     if (!trim(line).empty()) reason = std::string(trim(line));
   }
+  refuse_index(reason, path);
   std::vector<std::string> tensors;
   for (const c10::IValue& each : given)
     tensors.push_back(cat(each.toTensor().sizes(), " ", each.toTensor().scalar_type()));

@@ -227,6 +227,30 @@ class StrangeData(unittest.TestCase):
         text = self.run_command("predict", "--run", self.folder / "run", "--data", other, "--output", self.folder / "p.csv", code=65)
         self.assertIn(f"error: {other}: holds samples of 5; the model was built for samples of 4", text)
 
+    def test_other_samples_that_the_model_does_not_take_are_refused_before_training(self):
+        for name, side in (("small", 4), ("large", 5)):
+            npy(self.folder / f"{name}.npy", "<f4", (SAMPLES, 1, side, side), [(i * 7 % 11) / 11 for i in range(SAMPLES * side * side)])
+        recipe = json.loads(self.recipe(lambda i: i % 3).read_text())
+        recipe["data"]["train"]["inputs"] = str(self.folder / "small.npy")
+        for place in ("validation", "test"):
+            other = {**recipe["data"]["train"], "inputs": str(self.folder / "large.npy"), "limit": 64}
+            data = {**recipe["data"], "validation": {**recipe["data"]["train"], "first": 320}, place: other}
+            file = self.folder / "other.yaml"
+            file.write_text(json.dumps({**recipe, "data": data}))
+            text = self.train(file, code=78)
+            self.assertIn(f"data.{place}: has samples of 1 × 5 × 5, which the model does not take", text)
+            self.assertFalse((self.folder / "run" / "metrics.jsonl").exists())
+
+    def test_predictions_have_their_channels_where_the_training_data_have_them_and_are_warned_of(self):
+        npy(self.folder / "x.npy", "<f4", (SAMPLES, 2, 2, 3), [((i // 12 * 7 + i) % 11) / 11 for i in range(SAMPLES * 12)])
+        npy(self.folder / "large.npy", "<f4", (SAMPLES, 2, 2, 3), [200 * ((i // 12 * 7 + i) % 11) / 11 for i in range(SAMPLES * 12)])
+        self.train(self.recipe(lambda i: i % 3), "--set", "data.train.channels=last")
+        for name, source in (("all", self.folder / "x.npy"), ("validation", "validation"), ("large", self.folder / "large.npy")):
+            text = self.run_command("predict", "--run", self.folder / "run", "--data", source, "--output", self.folder / f"{name}.csv", "--probabilities")
+            self.assertEqual(text.count("inputs of another size than the training data's"), 1 if name == "large" else 0, text)
+        rows = {name: (self.folder / f"{name}.csv").read_text().splitlines()[1:] for name in ("all", "validation")}
+        self.assertEqual([row.split(",")[1:] for row in rows["all"][320:]], [row.split(",")[1:] for row in rows["validation"]])
+
     def test_a_budget_that_is_too_small_for_anything_is_named(self):
         text = self.train(self.recipe(lambda i: i % 3), "--set", "execution.memory.budget=10KiB", code=71)
         self.assertIn("execution.memory.budget", text[text.index("try:"):])

@@ -187,6 +187,16 @@ class Refusals(SeveralInputs):
         self.fails(self.text_recipe("scripted", model={"output": "logit"}), 78, "with the parts hidden, logits", 'did you mean "logits"?')
         self.fails(self.text_recipe("scripted", model={"output": None}), 78, "returns GenericDict with the parts hidden, logits, not a tensor")
 
+    def test_an_index_that_the_model_has_no_place_for_is_the_data_s(self):
+        for kind, maker in (("exported", models.Padded), ("scripted", models.Attends)):
+            self.write_model(kind, maker)
+            for token in (-1, 1000):
+                tokens = self.texts[0].numpy().copy()
+                tokens[3, 2] = token
+                numpy.save(self.folder / "tokens.npy", tokens)
+                with self.subTest(kind=kind, token=token):
+                    self.fails(self.text_recipe(kind), 65, "index out of range", "tokens of another vocabulary")
+
     def test_examples_are_texts_or_batches(self):
         net = made(models.Padded)
         tokens, padding = (tensor[:4] for tensor in self.texts[:2])
