@@ -14,6 +14,7 @@ import unittest
 from given import autotrain, mlp, numpy, step_of, torch
 
 from autotrain.errors import StepError
+from autotrain.lengths import Lengths
 from autotrain.pieces import pieces, samples_of, sizes
 
 
@@ -238,6 +239,63 @@ class Pieces(unittest.TestCase):
         plan = autotrain.find(step, make, model=model, effective=8, most=4, budget="64MiB")
         plan.micro_batch = 1
         self.assertEqual([[part.shape[0] for part in piece[0]] for piece, _ in plan.pieces(make(2))], [[1, 1], [1, 1]])
+
+    def found(self, make, micro=2):
+        """A plan of micro-batches of so many samples, made with such batches."""
+        model = torch.nn.Linear(1, 1)
+        plan = autotrain.find(lambda batch: model(torch.ones(1, 1)).sum().backward(), make, model=model, effective=8, most=4, budget="24MiB", max_trials=2)
+        plan.micro_batch = micro
+        return plan
+
+    def test_what_all_samples_share_is_whole_though_a_batch_is_as_long(self):
+        table, names, weights = torch.randn(4, 2), ["a", "b", "c", "d"], numpy.ones(4)
+        make = lambda n: {"x": torch.zeros(n, 2), "table": table, "meta": {"names": names, "both": [weights, torch.zeros(n)]}}
+        for batch in (make(4), make(6)):
+            for piece, _ in self.found(make).pieces(batch):
+                self.assertEqual((len(piece["x"]), len(piece["meta"]["both"][1])), (2, 2))
+                self.assertIs(piece["table"], table)
+                self.assertIs(piece["meta"]["both"][0], weights)
+                self.assertEqual(piece["meta"]["names"], names)
+        first = lambda n: (table, torch.zeros(n, 2))
+        self.assertEqual([(len(shared), len(x)) for (shared, x), _ in self.found(first, micro=3).pieces(first(4))], [(4, 3), (4, 1)])
+
+    def test_gradients_are_the_whole_batch_s_beside_as_many_shared_negatives(self):
+        torch.manual_seed(0)
+        model, negatives = torch.nn.Linear(8, 8).double(), torch.randn(6, 8, dtype=torch.float64)
+        make = lambda n: {"x": torch.randn(n, 8, dtype=torch.float64), "negatives": negatives}
+
+        def step(batch, weight):
+            (torch.logsumexp(model(batch["x"]) @ batch["negatives"].T, 1).mean() * weight).backward()
+        plan = autotrain.find(step, make, model=model, effective=8, most=2, budget="24MiB", max_trials=2)
+        batch = make(6)
+        step(batch, 1.0)
+        whole = gradients(model)
+        for piece, weight in plan.pieces(batch):
+            step(piece, weight)
+        torch.testing.assert_close(gradients(model), whole, rtol=1e-10, atol=1e-12)
+
+    def test_lists_with_an_entry_a_sample_at_any_depth(self):
+        images = lambda n: {"in": {"images": [torch.full((3, 5, 5), float(place)) for place in range(n)]}, "y": torch.arange(n)}
+        pairs = lambda n: [(torch.full((3,), float(place)), torch.ones(3)) for place in range(n)]
+        for samples in (3, 4):
+            cut = [(piece["y"].tolist(), [image[0, 0, 0].item() for image in piece["in"]["images"]])
+                   for piece, _ in self.found(images, micro=1).pieces(images(samples))]
+            self.assertEqual(cut, [([place], [float(place)]) for place in range(samples)])
+            cut = [[x[0].item() for x, _ in piece] for piece, _ in self.found(pairs, micro=1).pieces(pairs(samples))]
+            self.assertEqual(cut, [[float(place)] for place in range(samples)])
+
+    def test_what_is_squeezed_or_padded_at_one_size_is_cut_all_the_same(self):
+        squeezed = lambda n: (torch.zeros(n, 3), torch.arange(2 * n).reshape(n, 2).squeeze(0))
+        padded = lambda n: (torch.zeros(n, 3), torch.arange(max(2, n)))
+        for make in (squeezed, padded):
+            self.assertEqual([len(piece[1]) for piece, _ in self.found(make).pieces(make(4))], [2, 2])
+
+    def test_one_size_alone_tells_nothing(self):
+        lengths = Lengths()
+        lengths.note((torch.zeros(4, 2), torch.zeros(3)), 4)
+        self.assertEqual(lengths.known(), {})
+        lengths.note((torch.zeros(3, 2), torch.zeros(3)), 3)
+        self.assertEqual(lengths.known(), {(0,): False, ("entry 0", 2): True, ("entry 1", 1): False})
 
     def test_sequences_of_any_lengths_are_a_batch(self):
         model = torch.nn.Linear(8, 4)

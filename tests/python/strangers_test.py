@@ -193,13 +193,16 @@ class Batches(unittest.TestCase):
     def test_the_part_that_was_counted_is_said(self):
         model = torch.nn.Linear(8, 4)
         step = lambda batch, weight: (model(batch["x"]).square().mean() * weight).backward()
-        refused(self, "gave 9 samples, counted by 'anchors'", step, lambda samples: {"anchors": torch.zeros(9, 2), "x": torch.randn(samples, 8)},
-                model=model)
+        anchors = torch.zeros(9, 2)
+        refused(self, "gave 9 samples, counted by 'anchors'", step, lambda samples: {"anchors": anchors, "x": torch.randn(7, 8)}, model=model)
+        refused(self, "gave 100 samples, counted by 'x'", step, lambda samples: {"anchors": anchors, "x": torch.randn(min(samples, 100), 8)}, model=model)
 
     def test_samples_that_lie_along_another_axis_are_named(self):
         model = torch.nn.LSTM(8, 4)
         step = lambda batch, weight: (model(batch)[0].square().mean() * weight).backward()
         refused(self, "axis 1 is 1 long", step, lambda samples: torch.randn(6, samples, 8), model=model)
+        step = lambda batch, weight: (model(batch[0])[0].square().mean() * weight).backward()
+        refused(self, "axis 1 is 1 long", step, lambda samples: (torch.randn(6, samples, 8), torch.randn(samples)), model=model)
 
     def test_packed_nested_and_sparse_batches_are_named(self):
         model = torch.nn.LSTM(8, 4)

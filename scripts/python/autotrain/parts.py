@@ -21,6 +21,10 @@ def is_array(value):
     return all(hasattr(known_of, name) for name in ("shape", "dtype", "__getitem__"))
 
 
+def is_list(value):
+    return isinstance(value, (list, tuple)) and not is_array(value)
+
+
 def shape_of(array):
     """The lengths of an array along its axes; of a nested tensor along the first, which is all that its samples have in common."""
     return (array.size(0),) if isinstance(array, torch.Tensor) and array.is_nested else tuple(array.shape)
@@ -59,13 +63,14 @@ def parts_of(batch):
 
 
 def with_parts(value, change):
-    """The same kind of batch, of changed parts."""
+    """The same kind of batch, of changed parts. @param change: of a part's name and the part."""
+    parts = [change(name, part) for name, part in named_parts(value)]
     if isinstance(value, Mapping):
-        make, parts = mapping_of, {key: change(part) for key, part in value.items()}
+        make, parts = mapping_of, dict(zip(value.keys(), parts))
     elif isinstance(value, (list, tuple)):
-        make, parts = sequence_of, [change(part) for part in value]
+        make = sequence_of
     else:
-        make, parts = dataclass_of, {field.name: change(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        make, parts = dataclass_of, {field.name: part for field, part in zip(dataclasses.fields(value), parts)}
     try:
         return make(value, parts)
     except StepError:
@@ -81,7 +86,7 @@ def clone_of(value):
         return value.detach().clone().requires_grad_(value.requires_grad)
     if is_array(value):
         return copy.copy(value)
-    return with_parts(value, clone_of) if is_whole_of_parts(value) else value
+    return with_parts(value, lambda _, part: clone_of(part)) if is_whole_of_parts(value) else value
 
 
 def sequence_of(value, parts):

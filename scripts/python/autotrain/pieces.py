@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import torch
 
 from .errors import StepError
-from .parts import arrays, has_arrays, is_array, is_whole_of_parts, named_parts, parts_of, shape_of, with_parts
+from .lengths import lengths_in, place_of
+from .parts import arrays, has_arrays, is_array, is_list, is_whole_of_parts, named_parts, parts_of, shape_of, with_parts
 
 LAID_OUT = ("a sparse or nested tensor cannot be cut", "give it dense, or padded with its lengths, and convert it in the step")
 
@@ -21,26 +22,6 @@ def of_one_kind(value):
         return False
     lengths = {shape_of(part)[:1] if is_array(part) else () for entry in value for part in entry}
     return len(lengths) > 1 or () in lengths
-
-
-def is_list(value):
-    return isinstance(value, (list, tuple)) and not is_array(value)
-
-
-class Lists:
-    """Which lists of a batch have an entry a sample, as batches of several sizes show."""
-
-    def __init__(self):
-        self.lengths = {}  # by name, "" for the batch itself: {samples: entries}
-
-    def note(self, batch, samples):
-        for name, part in [("", batch), *named_parts(batch)]:
-            if is_list(part):
-                self.lengths.setdefault(name, {})[samples] = len(part)
-
-    def known(self):
-        """By name, whether it is so. Lists of which one size was seen alone are left out."""
-        return {name: all(samples == entries for samples, entries in lengths.items()) for name, lengths in self.lengths.items() if len(lengths) > 1}
 
 
 def is_list_of(batch, samples):
@@ -61,13 +42,13 @@ def lists_of_samples(batch):
 
 
 def counted(batch, known={}):
-    """How many samples a batch has, and what says so: a list that is known to have an entry for each, the first length of its first array,
-    what a list has beside an array that is as long, or what a list of anything else has. None where it cannot be told.
+    """How many samples a batch has, and what says so: an array or a list that is known to have an entry for each, the first length of its
+    first array, what a list has beside an array that is as long, or what a list of anything else has. None where it cannot be told.
 
-    @param known: of its lists, see Lists."""
-    for name, part in [("", batch), *named_parts(batch)]:
-        if known.get(name) and is_list(part):
-            return len(part), name or "the list"
+    @param known: of its arrays and lists, see Lengths."""
+    for path, place, lengths in lengths_in(batch, known) if known else ():
+        if known.get(place):
+            return lengths[0], ", ".join(path) or ("the list" if is_list(batch) else "its first axis")
     listed = lists_of_samples(batch)
     if listed is not None:
         return listed, "its lists"
@@ -85,12 +66,6 @@ def counted(batch, known={}):
 
 def samples_of(batch, known={}):
     return counted(batch, known)[0]
-
-
-def axis_of(batch, samples):
-    """The axis along which the first array of a batch is so long, if that is another than the first."""
-    shape = next((shape_of(array) for array in arrays(batch) if shape_of(array)), ())
-    return next((axis for axis, size in enumerate(shape) if axis > 0 and size == samples), None)
 
 
 def has_samples(part, samples):
@@ -118,31 +93,38 @@ def is_shared(value):
 
 
 def cut(batch, first, last, samples, known={}):
-    """The samples [first, last) of a batch; what has no entry for each sample is in every piece. @param known: of its lists, see Lists."""
-    if known.get("") and is_list(batch):
+    """The samples [first, last) of a batch; what has no entry for each sample is in every piece. @param known: of its arrays and lists,
+    see Lengths."""
+    itself = known.get(place_of(batch, ())) if is_list(batch) else None
+    if itself:
         return batch[first:last]
-    listed = {id(part): known[name] for name, part in named_parts(batch) if name in known and is_list(part)}
-    if not listed and lists_of_samples(batch) == samples:
-        return with_parts(batch, lambda part: part[first:last] if isinstance(part, (list, tuple)) else part)
-    if not listed and "" not in known and is_batch_of_samples(batch, samples):
-        return batch[first:last]
+    if not any(place_of(part, (name,)) in known for name, part in named_parts(batch) if is_list(part)):
+        if lists_of_samples(batch) == samples:
+            return with_parts(batch, lambda _, part: part[first:last] if isinstance(part, (list, tuple)) else part)
+        if itself is None and is_batch_of_samples(batch, samples):
+            return batch[first:last]
     if is_whole_of_parts(batch) and not is_array(batch):
-        return with_parts(batch, lambda part: cut_part(part, first, last, samples, listed.get(id(part))))
-    return cut_part(batch, first, last, samples)
+        return cut_parts(batch, first, last, samples, known)
+    return cut_part(batch, first, last, samples, known)
 
 
-def cut_part(value, first, last, samples, listed=None):
-    """@param listed: whether it is a list with an entry a sample, where that is known."""
+def cut_parts(value, first, last, samples, known, path=()):
+    return with_parts(value, lambda name, part: cut_part(part, first, last, samples, known, (*path, name)))
+
+
+def cut_part(value, first, last, samples, known={}, path=()):
+    """@param path: the names on the way to it."""
+    has_entries = known.get(place_of(value, path)) if is_array(value) or is_list(value) else None
     if is_array(value):
-        if shape_of(value)[:1] != (samples,):
+        if has_entries is False or shape_of(value)[:1] != (samples,):
             return value
         if isinstance(value, torch.Tensor) and (value.is_nested or value.layout != torch.strided):
             raise StepError("batch", *LAID_OUT)
         return value[first:last]
-    if listed or (listed is None and is_samples(value, samples)):
+    if has_entries or (has_entries is None and is_samples(value, samples)):
         return value[first:last]
     if is_whole_of_parts(value):
-        return with_parts(value, lambda part: cut_part(part, first, last, samples))
+        return cut_parts(value, first, last, samples, known, path)
     if is_shared(value):
         return value
     raise StepError("pieces", f"a batch with a {type(value).__name__} in it cannot be cut: which of its entries are of which "
@@ -169,7 +151,7 @@ def of_one(total):
 def pieces(batch, micro_batch, *, count=None, minimum=1, of_all=of_one, known={}):
     """Yields (piece, weight): a mean loss times its weight, added up over all pieces, is that of the whole batch.
 
-    @param known: of the batch's lists, see Lists.
+    @param known: of the batch's arrays and lists, see Lengths.
     @param of_all: what weights are shares of, by the count of this batch: of several ranks, the mean of theirs.
     @param count: how many targets of a piece its loss is the mean of, where that is not its samples: words that are
     no padding. Called once a piece before the first is handed out; a piece that has none is left out."""

@@ -23,7 +23,7 @@ def table(rows):
 class Plan:
     """A micro-batch that fits, how many make an update, and the trials that show it. A value; printed it is a table."""
 
-    def __init__(self, answer, minimum=1, ranks=None, lists=None):
+    def __init__(self, answer, minimum=1, ranks=None, known=None):
         plan = answer["plan"]
         self.json = plan
         self.micro_batch, self.window = plan["micro_batch"], plan["window"]
@@ -40,7 +40,7 @@ class Plan:
         self.trail = [Trial(probe["micro_batch"], row["outcome"], probe["fits"], probe["confirmed"], probe["peak_bytes"],
                             probe["fill"], probe["seconds"], probe["samples_per_second"], row["words"])
                       for probe, row in zip(plan["search"]["probes"], answer["trail"])]
-        self._minimum, self._lists = minimum, lists or {}
+        self._minimum, self._known = minimum, known or {}
         self._of_all = ranks.mean if self.ranks > 1 else of_one
 
     def pieces(self, batch, count=None):
@@ -48,7 +48,7 @@ class Plan:
         piece's mean loss adds up to that of the batch. Of several ranks each cuts its own share, all at the same time: they
         tell each other how much theirs count, and the mean of their gradients is that of all shares together.
         @param count: of the targets that a loss is the mean of."""
-        return pieces(batch, self.micro_batch, count=count, minimum=self._minimum, of_all=self._of_all, known=self._lists)
+        return pieces(batch, self.micro_batch, count=count, minimum=self._minimum, of_all=self._of_all, known=self._known)
 
     def of_ranks(self):
         return f", {self.effective_batch // self.ranks} on each of {self.ranks} ranks" if self.ranks > 1 else ""

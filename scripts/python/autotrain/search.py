@@ -147,7 +147,7 @@ def find(step, make_batch, *, model, optimizer=None, effective=None, budget="80%
             finally:
                 snapshot.put_back()
                 trials.explain()
-            return Plan({**found, "carried_bytes": carried}, minimum, ranks, runner.lists.known())
+            return Plan({**found, "carried_bytes": carried}, minimum, ranks, runner.lengths.known())
 
         stack.enter_context(ranks.apart())
         return ranks.agree(attempt, request["most"])

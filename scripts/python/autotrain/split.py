@@ -98,7 +98,7 @@ def first_difference(whole, halves, rounding):
 
 def batch_of(gradients, samples):
     batch = gradients.batch(samples)
-    if samples_of(batch, gradients.step.lists.known()) is None:
+    if samples_of(batch, gradients.step.lengths.known()) is None:
         raise StepError("split_check", f"make_batch({samples}) gave a batch whose samples cannot be counted",
                         "give tensors, arrays, or tuples, lists, dictionaries or dataclasses of them")
     return batch
@@ -119,7 +119,7 @@ def split_check(step, make_batch, *, model, samples=8, optimizer=None, keep=(), 
             raise StepError("count", "weighs halves, and the step takes no weight", "write it as step(batch, weight)")
         snapshot.put_back()  # what was tried is no part of what follows
         batch = batch_of(gradients, samples)
-        halves = list(pieces(batch, samples // 2, count=count, known=gradients.step.lists.known()))
+        halves = list(pieces(batch, samples // 2, count=count, known=gradients.step.lengths.known()))
         together, outputs = gradient(gradients, [(batch, 1.0)], modules, snapshot)
         again, _ = gradient(gradients, [(batch, 1.0)], modules, snapshot, other_draws=True)
         apiece, of_halves = gradient(gradients, halves, modules, snapshot)

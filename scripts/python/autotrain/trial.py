@@ -8,7 +8,8 @@ import torch
 
 from . import library
 from .errors import StepError
-from .pieces import Lists, axis_of, counted, is_list_of
+from .lengths import Lengths
+from .pieces import counted, is_list_of
 from .tensors import parameters_of, parts_of
 
 RAN, OUT_OF_MEMORY, STOP = 1, 2, 5  # as the library names them
@@ -88,24 +89,33 @@ class Step:
         self.parameters = parameters_of(modules, self.optimizers)
         self.weighted = takes_weight(step)
         self.steps_itself = False  # the step makes the update
-        self.lists = Lists()
+        self.lengths = Lengths()
 
     def batch(self, samples, make):
         batch = make(samples)
         if batch is None:
             raise StepError("make_batch", f"gave nothing for {samples} samples", "have it return the batch")
-        self.lists.note(batch, samples)
-        made, by = counted(batch, self.lists.known())
+        known = self.lengths.known()
+        made, by = counted(batch, known)
+        self.lengths.note(batch, samples)
         if made is not None and made != samples and not is_list_of(batch, samples):
             which = "worst" if make is self.worst and make is not self.make_batch else "make_batch"
-            axis = axis_of(batch, samples)
-            if axis is not None:
-                raise StepError(f"{which}({samples})", f"gave {made} samples along the first axis, and axis {axis} is {samples} long",
-                                f"where samples lie along axis {axis}, give them first, batch.transpose(0, {axis}), and turn them back in the step")
-            more = f"; if there are no more, pass most={made}" if made < samples else ""
-            raise StepError(f"{which}({samples})", f"gave {made} samples, counted by {by}",
-                            f"make it give as many as it is asked for{more}; what all samples share comes after what each has an entry in")
+            if not any(known.values()):
+                made, by = self.counted_by_two_sizes(batch, samples, make, which)
+            if made != samples:
+                more = f"; if there are no more, pass most={made}" if made < samples else ""
+                raise StepError(f"{which}({samples})", f"gave {made} samples, counted by {by}", f"make it give as many as it is asked for{more}")
         return batch
+
+    def counted_by_two_sizes(self, batch, samples, make, which):
+        """Of a batch that comes first, and does not begin with what has an entry a sample: another size shows what does."""
+        if len(self.lengths.sizes) == 1:
+            self.lengths.note(make(samples + 1), samples + 1)
+        axis = self.lengths.axis_of(batch)
+        if axis:
+            raise StepError(f"{which}({samples})", f"gave {counted(batch)[0]} samples along the first axis, and axis {axis} is {samples} long",
+                            f"where samples lie along axis {axis}, give them first, batch.transpose(0, {axis}), and turn them back in the step")
+        return counted(batch, self.lengths.known())
 
     def drop_gradients(self):
         for parameter in self.parameters:
