@@ -60,6 +60,45 @@ class Refuses(unittest.TestCase):
         self.assert_says(autotrain.StepError, ["makes the update itself"], model=model, optimizer=optimizer, step=step)
         self.assertEqual(searched(model=model, optimizer=optimizer, step=step, effective=None, most=64).micro_batch, 64)
 
+    def test_a_step_that_unscales_and_clips_gradients(self):
+        model, scaler = mlp(), torch.amp.GradScaler("cpu")
+        optimizer = torch.optim.Adam(model.parameters())
+
+        def step(batch):
+            scaler.scale(torch.nn.functional.cross_entropy(model(batch[0]), batch[1])).backward()
+            scaler.unscale_(optimizer)
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+
+        def steps(batch):
+            step(batch)
+            scaler.step(optimizer)
+        options = {"model": model, "optimizer": optimizer, "scaler": scaler, "most": 64, "max_trials": 2}
+        self.assert_says(autotrain.StepError, ["unscales gradients", "clip gradients after the last micro-batch"], step=step, **options)
+        self.assert_says(autotrain.StepError, ["makes the update itself"], step=steps, **options)
+        for each in (step, steps):
+            self.assertEqual(searched(step=each, effective=None, **options).micro_batch, 64)
+        self.assert_says(autotrain.StepError, ["a gradient scaler that was not given"], step=step, effective=None, **{**options, "scaler": None})
+        scaler.update()
+        step(images_and_classes(4))
+        searched(step=step, effective=None, **options)
+        with self.assertRaisesRegex(RuntimeError, "already been called"):  # in the update that had begun before the search
+            scaler.unscale_(optimizer)
+
+    def test_of_several_optimizers_the_trial_steps_those_that_the_step_does_not(self):
+        for scaler in (None, torch.amp.GradScaler("cpu")):
+            first, second = torch.nn.Linear(32, 2048), torch.nn.Linear(32, 4)
+            optimizers = [torch.optim.Adam(part.parameters()) for part in (first, second)]
+            scaled, by = (scaler.scale, scaler.step) if scaler else (lambda loss: loss, lambda optimizer: optimizer.step())
+
+            def step(batch):
+                scaled(second(batch[0]).square().mean()).backward()
+                by(optimizers[1])
+                optimizers[1].zero_grad()
+                scaled(first(batch[0]).square().mean()).backward()
+            plan = searched(model=[first, second], optimizer=optimizers, scaler=scaler, step=step, effective=None, most=4, max_trials=2)
+            self.assertGreaterEqual(plan.carried_bytes, 3 * sum(p.nbytes for p in first.parameters()))
+            self.assertEqual([optimizer.state for optimizer in optimizers], [{}, {}])
+
     def test_a_step_that_drops_gradients(self):
         model = mlp()
 

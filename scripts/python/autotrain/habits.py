@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import torch
 from torch import distributed
+from torch.amp.grad_scaler import OptState
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -24,7 +25,8 @@ class Habits:
 
     def __init__(self, step, only_passes=False):
         self.step, self.only_passes = step, only_passes
-        self.accumulated, self.stepped = False, False
+        self.accumulated = False
+        self.stepped = set()  # ids of optimizers, those within others too
 
     def __enter__(self):
         mark = lambda *_: setattr(self, "accumulated", True)
@@ -41,7 +43,7 @@ class Habits:
         """A scaler that leaves an update out calls no optimizer."""
         if scaler is not None and "step" not in getattr(scaler, "__dict__", {"step": None}):
             make_update = scaler.step
-            scaler.step = lambda *given, **named: (setattr(self, "stepped", True), make_update(*given, **named))[1]
+            scaler.step = lambda optimizer, *given, **named: (self.stepped.add(id(optimizer)), make_update(optimizer, *given, **named))[1]
             self.hooks.append(SimpleNamespace(remove=lambda: vars(scaler).pop("step")))
 
     def note_forward(self, module, _):
@@ -50,7 +52,7 @@ class Habits:
                             "pass it, not the module within, as model=")
 
     def note_step(self, optimizer, *_):
-        self.stepped = True
+        self.stepped.add(id(optimizer))
         if self.only_passes:
             raise StepError("step", f"makes updates with a {type(optimizer).__name__}", ONE_PASS)
         check_closure("step", optimizer)
@@ -126,10 +128,19 @@ class Marked:
         return grad is not None and not grad.abs().max().item() < self.mark / 2
 
 
-def check_accumulation(habits, marked):
-    """After a second pass: gradients must be the sum of both."""
+def check_one_pass(habits):
+    """After a pass whose gradients others are added to."""
     if habits.stepped:
         raise StepError("step", "makes the update itself, so micro-batches cannot be accumulated", ONE_PASS)
+    stages = getattr(habits.step.scaler, "_per_optimizer_states", {})
+    if any(state["stage"] is OptState.UNSCALED for state in stages.values()):
+        raise StepError("step", "unscales gradients, so micro-batches cannot be accumulated",
+                        "leave scaler.unscale_() out of it, and clip gradients after the last micro-batch")
+
+
+def check_accumulation(habits, marked):
+    """After a second pass: gradients must be the sum of both."""
+    check_one_pass(habits)
     if not marked.is_there():
         raise StepError("step", "drops the gradients of the micro-batch before it",
                         "leave zero_grad() out of it, and clip gradients after the last micro-batch")
@@ -138,16 +149,31 @@ def check_accumulation(habits, marked):
                         "leave the update out of it: one pass forward and backward, no more")
 
 
+def pass_again(step, samples):
+    """A second pass: a scaler that is not known was not told of another update."""
+    try:
+        step.pass_over(step.batch(samples, step.make_batch), 1.0)
+    except RuntimeError as error:
+        if step.scaler is None and "since the last update()" in str(error):
+            raise StepError("step", "uses a gradient scaler that was not given", "pass it as scaler=, or leave what it does after "
+                            "the last micro-batch out of the step") from error
+        raise
+
+
 def watch(step, samples, only_passes=False):
-    """Two small passes. @return whether the step makes the update itself."""
+    """Two small passes. @return ids of the optimizers with which the step makes updates itself."""
     with Habits(step, only_passes) as habits:
         step.drop_gradients()
         result = step.pass_over(step.batch(samples, step.make_batch), 1.0)
         check_backward(step, habits, result)
         del result
-        marked = Marked(step.parameters) if step.effective is not None else None
-        step.pass_over(step.batch(samples, step.make_batch), 1.0)
-        if marked is not None:
+        if step.effective is None:
+            step.drop_gradients()
+            pass_again(step, samples)
+        else:
+            check_one_pass(habits)
+            marked = Marked(step.parameters)
+            pass_again(step, samples)
             check_accumulation(habits, marked)
     step.drop_gradients()
     return habits.stepped
@@ -182,9 +208,9 @@ def live_bytes(device):
 
 def get_to_know(step, device, samples, old):
     """The smallest updates: what an optimizer loads and makes once is there afterwards, and habits are known."""
-    step.steps_itself = watch(step, samples)
+    step.stepped = watch(step, samples)
     step.pass_over(step.batch(samples, step.make_batch), 1.0)
-    if not step.steps_itself:
+    if not step.stepped or step.left():
         check_scaler(step.scaler)
     step.apply()
     step.drop_gradients()

@@ -12,12 +12,13 @@ class ScalerStages:
     nothing of it."""
 
     def __init__(self, scaler):
-        self.stages = scaler._per_optimizer_states
-        self.kept = {key: dict(state) for key, state in self.stages.items()}
+        self.scaler = scaler
+        self.kept = {key: dict(state) for key, state in scaler._per_optimizer_states.items()}
 
     def put_back(self):
-        self.stages.clear()
-        self.stages.update((key, dict(state)) for key, state in self.kept.items())
+        stages = self.scaler._per_optimizer_states  # another at each scaler.update()
+        stages.clear()
+        stages.update((key, dict(state)) for key, state in self.kept.items())
 
 
 def ways_of(owner):

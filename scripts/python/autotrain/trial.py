@@ -10,7 +10,7 @@ from . import library
 from .errors import StepError
 from .lengths import Lengths
 from .pieces import counted, is_list_of
-from .tensors import parameters_of, parts_of
+from .tensors import layers_of, parameters_of, parts_of
 
 RAN, OUT_OF_MEMORY, STOP = 1, 2, 5  # as the library names them
 
@@ -88,7 +88,7 @@ class Step:
         self.effective = effective
         self.parameters = parameters_of(modules, self.optimizers)
         self.weighted = takes_weight(step)
-        self.steps_itself = False  # the step makes the update
+        self.stepped = set()  # ids of the optimizers with which the step makes updates itself
         self.lengths = Lengths()
 
     def batch(self, samples, make):
@@ -118,8 +118,10 @@ class Step:
         return counted(batch, self.lengths.known())
 
     def drop_gradients(self):
+        """And how far a scaler is with them: an update begins without either."""
         for parameter in self.parameters:
             parameter.grad = None
+        getattr(self.scaler, "_per_optimizer_states", {}).clear()
 
     def pass_over(self, batch, share):
         return self.step(batch, share) if self.weighted else self.step(batch)
@@ -135,17 +137,20 @@ class Step:
             between()
         self.apply()
 
+    def left(self):
+        """Optimizers that the step leaves to the loop around it."""
+        return [optimizer for optimizer in self.optimizers if not any(id(layer) in self.stepped for layer in layers_of(optimizer))]
+
     def apply(self):
-        if self.steps_itself:
-            return
-        for optimizer in self.optimizers:
+        optimizers = self.left()
+        for optimizer in optimizers:
             if self.scaler is None:
                 optimizer.step()
                 continue
             self.scaler.step(optimizer)
             if left_out(self.scaler, optimizer):
                 update_by_nothing(optimizer)
-        if self.scaler is not None and self.optimizers:
+        if self.scaler is not None and optimizers:
             self.scaler.update()
 
     def evaluation(self, samples):
