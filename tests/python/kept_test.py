@@ -88,6 +88,50 @@ class Kept(unittest.TestCase):
         autotrain.find(step_of(model), images_and_classes, model=model, effective=EFFECTIVE, budget=BUDGET, max_trials=3)
         self.assertEqual(model.figures(), before)
 
+    def test_what_lies_in_tuples_and_deep_within_each_other(self):
+        class Caches(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.body, self.cache, self.deep = mlp(width=32), ([], {}), [[[[[[]]]]]]
+
+            def forward(self, inputs):
+                self.cache[0].append(len(inputs))
+                self.cache[1]["last"] = len(inputs)
+                self.deep[0][0][0][0][0].append(len(inputs))
+                return self.body(inputs)
+        model = Caches()
+        searched(model, effective=64, max_trials=2)
+        self.assertEqual((model.cache, model.deep), (([], {}), [[[[[[]]]]]]))
+
+    def test_modules_and_generators_in_attributes(self):
+        class Taught(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.body, self.teachers = mlp(width=32), ({"slow": mlp(width=32)},)
+                self.drawn, self.noise = [random.Random(0), numpy.random.default_rng(0)], torch.Generator().manual_seed(0)
+
+            def forward(self, inputs):
+                teacher, (python, numbers) = self.teachers[0]["slow"], self.drawn
+                with torch.no_grad():
+                    teacher[0].weight.lerp_(self.body[0].weight, 0.1)
+                    wanted = teacher(inputs)
+                return self.body(inputs) - wanted + python.random() + numbers.random() + torch.rand((), generator=self.noise)
+
+            def states(self):
+                python, numbers = self.drawn
+                return python.getstate(), numbers.bit_generator.state, self.noise.get_state().tolist()
+        model = Taught()
+        teacher = model.teachers[0]["slow"]
+        before, states = {name: value.clone() for name, value in teacher.state_dict().items()}, model.states()
+        searched(model, effective=64, max_trials=2, evaluate=lambda batch: model(batch[0]))
+        self.assertTrue(all(torch.equal(value, before[name]) for name, value in teacher.state_dict().items()))
+        self.assertEqual(model.states(), states)
+
+    def test_modules_in_lists_that_have_no_shape_yet_are_left_alone(self):
+        model = mlp(width=32)
+        model.later = [torch.nn.LazyLinear(4), torch.nn.ModuleList([torch.nn.Linear(2, 2)])]
+        self.assertEqual(searched(model, effective=64, max_trials=2).effective_batch, 64)
+
     def test_optimizers_of_ones_own(self):
         model = mlp(width=32)
         for optimizer, tensors in ((Momentum(model.parameters()), "sums"),

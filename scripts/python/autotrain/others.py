@@ -1,6 +1,8 @@
 """What a step changes beside modules and optimizers, and is given for that: whatever tells and takes its state."""
 
 import copy
+import random
+import sys
 
 import torch
 
@@ -19,6 +21,13 @@ class ScalerStages:
         stages = self.scaler._per_optimizer_states  # another at each scaler.update()
         stages.clear()
         stages.update((key, dict(state)) for key, state in self.kept.items())
+
+
+def is_generator(value):
+    """Whether it draws random numbers from a state of its own."""
+    numpy = sys.modules.get("numpy")
+    kinds = (torch.Generator, random.Random, *((numpy.random.Generator, numpy.random.RandomState) if numpy else ()))
+    return isinstance(value, kinds) and not isinstance(value, random.SystemRandom)
 
 
 def ways_of(owner):

@@ -11,11 +11,8 @@ from autotrain_export.twister import States
 from autotrain_export.values import Values, call_all, storage_of
 
 from .errors import StepError
-from .others import StateOf
-from .tensors import kept_by, layers_of, leaves, own_of, parameters_of, parts_of, state_of
-
-
-MOST_DEPTH = 64  # of containers within each other in what an optimizer keeps
+from .others import StateOf, is_generator
+from .tensors import all_in, kept_by, layers_of, leaves, own_of, parameters_of, parts_of, state_of
 
 
 @contextmanager
@@ -58,12 +55,33 @@ def parts_with_attributes(modules):
     return [part for part in parts_of(modules) if not type(part).__module__.startswith(BY_THEMSELVES)]
 
 
+def kept_in_attributes(modules, optimizers=()):
+    """What modules and optimizers keep there, with what is in collections."""
+    parts = [vars(part) for part in parts_with_attributes(modules)]
+    layers = [own_of(layer) for optimizer in optimizers for layer in layers_of(optimizer)]
+    return all_in(value for owner in [*parts, *layers] for value in owner.values())
+
+
+def with_hidden(modules, optimizers):
+    """They, and the modules that they keep in lists and the like: a teacher that is to be in no state_dict."""
+    modules = list(modules)
+    known = {id(part) for part in parts_of(modules)}
+    while True:
+        hidden = [each for each in kept_in_attributes(modules, optimizers)
+                  if isinstance(each, torch.nn.Module) and id(each) not in known and can_be_kept(each)]
+        if not hidden:
+            return modules
+        modules += {id(each): each for each in hidden}.values()
+        known.update(id(part) for part in parts_of(hidden))
+
+
 class ModuleState:
     """Which tensors a module has, what else it keeps, and its modes."""
 
     def __init__(self, module):
         parts = list(module.modules())
         self.attributes = Attributes(parts_with_attributes([module]))
+        self.contents = Contents(kept_in_attributes([module]), depth=1)
         self.modes = [(part, part.training) for part in parts]
         self.parts = [(part, dict(part._parameters), dict(part._buffers), dict(part._modules))
                       for part in parts if not isinstance(part, torch.jit.ScriptModule)]  # of which no part can come or go
@@ -76,9 +94,13 @@ class ModuleState:
             part._parameters.update(parameters)
             part._buffers.clear()
             part._buffers.update(buffers)
-        self.attributes.put_back()
+        self.put_back_attributes()
         for part, training in self.modes:
             part.training = training
+
+    def put_back_attributes(self):
+        self.attributes.put_back()
+        self.contents.put_back()
 
 
 class OptimizerState:
@@ -87,7 +109,8 @@ class OptimizerState:
     def __init__(self, optimizer):
         layers = layers_of(optimizer)
         self.attributes = Attributes(layer for layer in layers if own_of(layer))
-        self.contents = Contents([kept for layer in layers for kept in (getattr(layer, "param_groups", []), state_of(layer))], depth=MOST_DEPTH)
+        kept = [each for layer in layers for each in (getattr(layer, "param_groups", []), state_of(layer), *own_of(layer).values())]
+        self.contents = Contents(all_in(kept), depth=1)
 
     def put_back(self):
         self.attributes.put_back()
@@ -119,14 +142,27 @@ def check_memory(tensors):
                             "nor put back", "search with plain tensors, before weights are quantized or wrapped") from error
 
 
+def can_be_kept(module):
+    """Whether its tensors are of kinds that have a shape, and a place that is seen."""
+    tensors = [*module.parameters(), *module.buffers(), *leaves([vars(part) for part in module.modules()])]
+    if any(map(torch.nn.parameter.is_lazy, tensors)):
+        return False
+    try:
+        check_memory(tensors)
+    except StepError:
+        return False
+    return True
+
+
 class Snapshot:
     """A training as it is now: modules, optimizers, gradients, random numbers and what else is given."""
 
     def __init__(self, modules, optimizers, others=()):
         others = [owner for owner in others if owner is not None]
         optimizers = [*optimizers, *(owner for owner in others if isinstance(owner, torch.optim.Optimizer))]
-        modules = [*modules, *(owner for owner in others if isinstance(owner, torch.nn.Module))]
+        modules = with_hidden([*modules, *(owner for owner in others if isinstance(owner, torch.nn.Module))], optimizers)
         others = [owner for owner in others if not isinstance(owner, (torch.optim.Optimizer, torch.nn.Module))]
+        others += filter(is_generator, kept_in_attributes(modules, optimizers))
         parameters = parameters_of(modules, optimizers)
         buffers = [buffer for module in modules for buffer in module.buffers()]
         if any(torch.nn.parameter.is_lazy(tensor) for tensor in (*parameters, *buffers)):
@@ -147,7 +183,7 @@ class Snapshot:
     def put_back_attributes(self):
         """What modules keep beside tensors: a state of other samples may not fit the next ones."""
         for module in self.modules:
-            module.attributes.put_back()
+            module.put_back_attributes()
 
     def put_back_values(self):
         """Weights, buffers, attributes and random numbers; what an optimizer made stays."""

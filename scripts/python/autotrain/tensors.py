@@ -8,6 +8,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .errors import StepError
 
+COLLECTIONS = (dict, list, tuple, set, frozenset, deque)
+
 
 def as_list(value):
     """What is given as one, as several, or not at all."""
@@ -35,6 +37,16 @@ def replicas_of(modules):
     return [part for part in parts_of(modules) if isinstance(part, DistributedDataParallel)]
 
 
+def all_in(values):
+    """They and what they have, where they are collections, and those within; each collection is looked into once."""
+    found, known = list(values), set()
+    for value in found:
+        if isinstance(value, COLLECTIONS) and id(value) not in known:
+            known.add(id(value))
+            found.extend(value.values() if isinstance(value, dict) else value)
+    return found
+
+
 def leaves(value, kind=torch.Tensor):
     """The tensors in nested dictionaries, lists and other collections, none of which is looked into within itself."""
     return those_in(value, lambda each: isinstance(each, kind))
@@ -43,7 +55,7 @@ def leaves(value, kind=torch.Tensor):
 def those_in(value, is_one, within=()):
     if is_one(value):
         yield value
-    elif isinstance(value, (dict, list, tuple, set, frozenset, deque)) and id(value) not in within:
+    elif isinstance(value, COLLECTIONS) and id(value) not in within:
         for part in list(value.values() if isinstance(value, dict) else value):
             yield from those_in(part, is_one, (*within, id(value)))
 
