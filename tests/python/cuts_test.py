@@ -90,6 +90,11 @@ class Numbers(unittest.TestCase):
             with self.assertRaisesRegex(autotrain.StepError, name):
                 found(effective=8, **{name: value})
 
+    def test_truths_are_no_numbers(self):
+        for name, value in (("effective", True), ("most", True), ("multiple_of", False), ("max_trials", True), ("max_seconds", True), ("target", (0.5, True))):
+            with self.assertRaisesRegex(autotrain.StepError, f"{name}: is"):
+                found(**{name: value})
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

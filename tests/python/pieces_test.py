@@ -309,6 +309,11 @@ class Pieces(unittest.TestCase):
             self.assertEqual([len(piece) for piece, _ in plan.pieces(rows)], [2, 2, 1])
         self.assertTrue(autotrain.split_check(step, make, model=model).exact)
 
+    def test_counts_that_are_no_numbers_are_named(self):
+        for wrong in (None, "many", torch.ones(2), float("nan"), float("inf"), -1):
+            with self.assertRaisesRegex(StepError, "count: gave"):
+                list(pieces(torch.zeros(4, 2), 2, count=lambda piece, wrong=wrong: wrong))
+
     def test_what_has_no_samples(self):
         with self.assertRaisesRegex(StepError, "object has no tensor"):
             list(pieces(object(), 4))

@@ -60,6 +60,25 @@ class Refuses(unittest.TestCase):
         self.assert_says(autotrain.StepError, ["makes the update itself"], model=model, optimizer=optimizer, step=step)
         self.assertEqual(searched(model=model, optimizer=optimizer, step=step, effective=None, most=64).micro_batch, 64)
 
+    def test_a_step_that_accumulates_by_a_counter_of_its_own(self):
+        model = mlp()
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+        def counting(every, after):
+            calls = []
+
+            def step(batch):
+                calls.append(1)
+                step_of(model)(batch)
+                if len(calls) % every == 0:
+                    after()
+            return step
+        self.assert_says(autotrain.StepError, ["drops the gradients"], model=model, step=counting(4, optimizer.zero_grad))
+        for given in (optimizer, None):
+            options = {"model": model, "optimizer": given, "effective": 1000, "max_trials": 2}
+            with self.assertRaisesRegex(autotrain.StepError, "makes the update itself"):
+                autotrain.find(counting(12, optimizer.step), images_and_classes, budget=BUDGET, **options)
+
     def test_a_step_that_unscales_and_clips_gradients(self):
         model, scaler = mlp(), torch.amp.GradScaler("cpu")
         optimizer = torch.optim.Adam(model.parameters())
@@ -170,14 +189,14 @@ class Stops(unittest.TestCase):
         return error
 
     def test_an_error_of_the_steps_own(self):
-        error = self.stopped_by(KeyError("column"), after=8)
+        error = self.stopped_by(KeyError("column"), after=11)
         self.assertIn("trying a micro-batch of 16 samples", error.__notes__[0])
 
     def test_an_error_in_the_first_update(self):
         self.stopped_by(RuntimeError("shapes differ"), after=1)
 
     def test_an_interrupt_in_a_trial(self):
-        self.stopped_by(KeyboardInterrupt(), after=9)
+        self.stopped_by(KeyboardInterrupt(), after=12)
 
     def test_a_signal_in_a_trial(self):
         model = mlp()
@@ -185,13 +204,13 @@ class Stops(unittest.TestCase):
 
         def step(batch):
             calls.append(1)
-            if len(calls) == 9:
+            if len(calls) == 12:
                 os.kill(os.getpid(), signal.SIGINT)
             step_of(model)(batch)
         before, handler = everything(model), signal.getsignal(signal.SIGINT)
         with self.assertRaises(KeyboardInterrupt):
             searched(model=model, step=step)
-        self.assertEqual(len(calls), 9)
+        self.assertEqual(len(calls), 12)
         self.assertIs(signal.getsignal(signal.SIGINT), handler)
         assert_same(self, before, everything(model))
 

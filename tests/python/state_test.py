@@ -119,6 +119,20 @@ class Others(unittest.TestCase):
         autotrain.find(step, lambda n: torch.randn(n, 4), model=model, effective=8, budget="64MiB")
         assert_same(self, before, everything(model))
 
+    def test_schedules_with_an_end_do_not_reach_it(self):
+        model = nn.Linear(12, 3)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, total_steps=6)
+        before = schedule.state_dict(), [{**group, "params": 0} for group in optimizer.param_groups]
+
+        def step(batch):
+            step_of(model)(batch)
+            schedule.step()
+        for effective in (16, None):
+            autotrain.find(step, lambda n: (torch.randn(n, 12), torch.randint(0, 3, (n,))), model=model, optimizer=optimizer,
+                           schedulers=schedule, effective=effective, most=8, budget="64MiB")
+            self.assertEqual(before, (schedule.state_dict(), [{**group, "params": 0} for group in optimizer.param_groups]))
+
     def test_a_scaler_and_a_generator_of_ones_own(self):
         model = nn.Linear(4, 4)
         optimizer = torch.optim.SGD(model.parameters(), 0.1)

@@ -28,7 +28,7 @@ def whole(name, value):
         number = None if value is None else operator.index(value)
     except TypeError:
         number = 0
-    if number is not None and not 1 <= number <= MOST:
+    if isinstance(value, bool) or (number is not None and not 1 <= number <= MOST):
         raise StepError(name, f"is {value!r}", f"give a whole number from 1 to {MOST}, or leave it out")
     return number
 
@@ -51,7 +51,7 @@ def check_halves(samples, modules):
 def number(value):
     """@return it as a float; no number where it is none."""
     try:
-        return math.nan if isinstance(value, (str, bytes)) else float(value)
+        return math.nan if isinstance(value, (str, bytes, bool)) else float(value)
     except (TypeError, ValueError):
         return math.nan
 

@@ -19,10 +19,11 @@ def in_numbers(tensor):
 class Gradients:
     """@param where: the function that is called; what it finds wrong with the step is what find would. The caller has a snapshot."""
 
-    def __init__(self, where, step, make_batch, modules, samples):
+    def __init__(self, where, step, make_batch, modules, samples, others=()):
         check_modes(where, modules)
         device_of(modules)
-        self.step = Step(step, make_batch, modules=modules, optimizers=[], evaluate=None, worst=None, scaler=None, effective=samples)
+        self.step = Step(step, make_batch, modules=modules, optimizers=[], evaluate=None, worst=None, scaler=None, effective=samples,
+                         others=others)
         self.weighted = self.step.weighted
         check_trains(self.step.parameters)
         watch(self.step, min(samples, smallest_batch(modules)), only_passes=True)
@@ -32,7 +33,7 @@ class Gradients:
 
     def of(self, batches):
         """The sum of what they make. @param batches: with the weight of each; a step may change its batch in place."""
-        self.step.drop_gradients()
+        self.step.begin_update()
         for batch, weight in batches:
             self.step.pass_over(clone_of(batch), weight)
         return self.vector()

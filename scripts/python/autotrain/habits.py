@@ -17,7 +17,9 @@ from .tensors import layers_of, replicas_of
 
 REPEATS = 4      # small updates that must leave the same behind
 NO_LEAK = 1024   # bytes of each: a loss that is kept as a number's tensor
+WATCHED = 5      # passes that are to add up: some count to two or four by hand
 ONE_PASS = "leave optimizer.step() and zero_grad() out of it: one pass forward and backward, no more"
+MAKES_UPDATE = ("makes the update itself, so micro-batches cannot be accumulated", ONE_PASS)
 
 
 class Habits:
@@ -128,10 +130,20 @@ class Marked:
         return grad is not None and not grad.abs().max().item() < self.mark / 2
 
 
+def refuse_update(step):
+    """@return what watches a pass: one that is to be accumulated may make no update, at its hundredth call either."""
+    own = set(map(id, step.parameters))
+
+    def refuse(optimizer, *_):
+        if any(id(parameter) in own for group in optimizer.param_groups for parameter in group["params"]):
+            raise StepError("step", *MAKES_UPDATE)
+    return lambda: register_optimizer_step_pre_hook(refuse)
+
+
 def check_one_pass(habits):
     """After a pass whose gradients others are added to."""
     if habits.stepped:
-        raise StepError("step", "makes the update itself, so micro-batches cannot be accumulated", ONE_PASS)
+        raise StepError("step", *MAKES_UPDATE)
     stages = getattr(habits.step.scaler, "_per_optimizer_states", {})
     if any(state["stage"] is OptState.UNSCALED for state in stages.values()):
         raise StepError("step", "unscales gradients, so micro-batches cannot be accumulated",
@@ -139,7 +151,7 @@ def check_one_pass(habits):
 
 
 def check_accumulation(habits, marked):
-    """After a second pass: gradients must be the sum of both."""
+    """After another pass: gradients must be the sum of both."""
     check_one_pass(habits)
     if not marked.is_there():
         raise StepError("step", "drops the gradients of the micro-batch before it",
@@ -161,21 +173,23 @@ def pass_again(step, samples):
 
 
 def watch(step, samples, only_passes=False):
-    """Two small passes. @return ids of the optimizers with which the step makes updates itself."""
+    """A few small passes. @return ids of the optimizers with which the step makes updates itself."""
     with Habits(step, only_passes) as habits:
-        step.drop_gradients()
+        step.begin_update()
         result = step.pass_over(step.batch(samples, step.make_batch), 1.0)
         check_backward(step, habits, result)
         del result
         if step.effective is None:
-            step.drop_gradients()
+            step.begin_update()
             pass_again(step, samples)
         else:
             check_one_pass(habits)
-            marked = Marked(step.parameters)
-            pass_again(step, samples)
-            check_accumulation(habits, marked)
-    step.drop_gradients()
+            for _ in range(WATCHED - 1):
+                marked = Marked(step.parameters)
+                pass_again(step, samples)
+                check_accumulation(habits, marked)
+            step.watched = refuse_update(step)
+    step.begin_update()
     return habits.stepped
 
 

@@ -41,7 +41,7 @@ def noise_scale(step, make_batch, *, model, samples, updates=64, pieces=4, keep=
     check_least(smallest_batch(modules), samples=samples)
     snapshot = Snapshot(modules, [], keep)
     try:
-        gradients = Gradients("noise_scale", step, make_batch, modules, samples)
+        gradients = Gradients("noise_scale", step, make_batch, modules, samples, keep)
         rows, alike = zip(*(norms_of(gradients, samples, pieces) for _ in range(updates)))
     finally:
         snapshot.put_back()

@@ -46,6 +46,8 @@ def ways_of(owner):
 
 
 class StateOf:
+    """Of whatever tells and takes it."""
+
     def __init__(self, owner):
         self.stages = ScalerStages(owner) if hasattr(owner, "_per_optimizer_states") else None
         kept, self.give = ways_of(owner)
@@ -55,3 +57,16 @@ class StateOf:
         self.give(copy.deepcopy(self.kept))
         if self.stages is not None:
             self.stages.put_back()
+
+
+class ScheduleOf(StateOf):
+    """A schedule's state, and the learning rates that it has set."""
+
+    def __init__(self, schedule):
+        super().__init__(schedule)
+        self.rates = [(group, group["lr"]) for group in schedule.optimizer.param_groups]
+
+    def put_back(self):
+        super().put_back()
+        for group, rate in self.rates:
+            group["lr"] = rate

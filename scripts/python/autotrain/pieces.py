@@ -1,5 +1,6 @@
 """Batches cut into micro-batches, so that accumulating them is the whole batch."""
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -148,6 +149,18 @@ def of_one(total):
     return total
 
 
+def count_in(piece, count):
+    """@param count: the user's own function."""
+    found = count(piece)
+    try:
+        number = float(found)
+    except (TypeError, ValueError, RuntimeError):
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise StepError("count", f"gave {found!r} for a piece", "have it return how many targets of the piece its loss is the mean of")
+    return number
+
+
 def pieces(batch, micro_batch, *, count=None, minimum=1, of_all=of_one, known={}):
     """Yields (piece, weight): a mean loss times its weight, added up over all pieces, is that of the whole batch.
 
@@ -166,7 +179,7 @@ def pieces(batch, micro_batch, *, count=None, minimum=1, of_all=of_one, known={}
     if count is None:
         counts = [last - first for first, last in bounds]
     else:
-        counts = [float(count(cut(batch, first, last, samples, known))) for first, last in bounds]
+        counts = [count_in(cut(batch, first, last, samples, known), count) for first, last in bounds]
     total = of_all(sum(counts))
     for (first, last), counted in zip(bounds, counts):
         if counted:  # the mean over nothing is no number

@@ -132,9 +132,10 @@ def find(step, make_batch, *, model, optimizer=None, effective=None, budget="80%
 
         def attempt(most):
             """A search of this rank, after which everything is as it was."""
-            snapshot = Snapshot(modules, optimizers, [scaler, *as_list(schedulers), *as_list(keep)])
+            others = [scaler, *as_list(schedulers), *as_list(keep)]
+            snapshot = Snapshot(modules, optimizers, others)
             runner = Step(step, make_batch, modules=modules, optimizers=optimizers, evaluate=evaluate, worst=worst, scaler=scaler,
-                          effective=request["effective"])
+                          effective=request["effective"], others=others)
             trials = Trials(runner, snapshot)
             try:
                 with OldObjects() as old, graphs_of_trials():

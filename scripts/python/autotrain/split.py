@@ -114,7 +114,7 @@ def split_check(step, make_batch, *, model, samples=8, optimizer=None, keep=(), 
     check_halves(samples, modules)
     snapshot = Snapshot(modules, as_list(optimizer), keep)
     try:
-        gradients = Gradients("split_check", step, make_batch, modules, samples)
+        gradients = Gradients("split_check", step, make_batch, modules, samples, keep)
         if count is not None and not gradients.weighted:
             raise StepError("count", "weighs halves, and the step takes no weight", "write it as step(batch, weight)")
         snapshot.put_back()  # what was tried is no part of what follows

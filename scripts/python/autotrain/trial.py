@@ -3,12 +3,14 @@
 import gc
 import inspect
 import traceback
+from contextlib import nullcontext
 
 import torch
 
 from . import library
 from .errors import StepError
 from .lengths import Lengths
+from .others import ScheduleOf
 from .pieces import counted, is_list_of
 from .tensors import layers_of, parameters_of, parts_of
 
@@ -82,13 +84,15 @@ def update_by_nothing(optimizer):
 class Step:
     """Updates and evaluations of any size, with the user's own parts."""
 
-    def __init__(self, step, make_batch, *, modules, optimizers, evaluate, worst, scaler, effective):
+    def __init__(self, step, make_batch, *, modules, optimizers, evaluate, worst, scaler, effective, others=()):
         self.step, self.make_batch, self.worst = step, make_batch, worst or make_batch
         self.modules, self.optimizers, self.evaluate, self.scaler = modules, optimizers, evaluate, scaler
         self.effective = effective
+        self.schedules = [ScheduleOf(owner) for owner in others if isinstance(owner, torch.optim.lr_scheduler.LRScheduler)]
         self.parameters = parameters_of(modules, self.optimizers)
         self.weighted = takes_weight(step)
         self.stepped = set()  # ids of the optimizers with which the step makes updates itself
+        self.watched = nullcontext  # what watches each pass
         self.lengths = Lengths()
 
     def batch(self, samples, make):
@@ -118,20 +122,26 @@ class Step:
         return counted(batch, self.lengths.known())
 
     def drop_gradients(self):
-        """And how far a scaler is with them: an update begins without either."""
         for parameter in self.parameters:
             parameter.grad = None
+
+    def begin_update(self):
+        """Without gradients, with a scaler that is with none of them, and schedules as they were, which may have an end."""
+        self.drop_gradients()
         getattr(self.scaler, "_per_optimizer_states", {}).clear()
+        for schedule in self.schedules:
+            schedule.put_back()
 
     def pass_over(self, batch, share):
-        return self.step(batch, share) if self.weighted else self.step(batch)
+        with self.watched():
+            return self.step(batch, share) if self.weighted else self.step(batch)
 
     def update(self, sizes, make, between=lambda: None):
         total = self.effective or sum(sizes)
         for index, samples in enumerate(sizes):
             batch = self.batch(samples, make)
             if index == 0:
-                self.drop_gradients()  # those of the update before are there while a batch is made
+                self.begin_update()  # those of the update before are there while a batch is made
             self.pass_over(batch, samples / total)
             del batch
             between()
