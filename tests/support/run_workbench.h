@@ -9,6 +9,13 @@
 
 namespace autotrain::test {
 
+// A sanitizer's own memory counts as what libraries take.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr const char* kSmallBudget = "4GiB";
+#else
+inline constexpr const char* kSmallBudget = "64MiB";
+#endif
+
 /// A recipe for SmallNet on `small_data`: fp32, quiet, short.
 inline Recipe small_recipe() {
   Recipe r;
@@ -19,7 +26,7 @@ inline Recipe small_recipe() {
   r.batch.effective = 32;
   r.stop.updates = 10;
   r.execution.precision = Precision::kFp32;
-  r.execution.memory.budget = *Budget::parse("64MiB");
+  r.execution.memory.budget = *Budget::parse(kSmallBudget);
   r.execution.search.plan_cache = false;
   r.report = {.html = false, .csv = false, .tensorboard = false};  // hundreds of runs have no reader
   return r;

@@ -12,13 +12,6 @@
 // Whole runs of SmallNet in a folder, and what they left there.
 namespace autotrain::test {
 
-// A sanitizer's own memory counts as what libraries take.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr const char* kSmallBudget = "4GiB";
-#else
-inline constexpr const char* kSmallBudget = "64MiB";
-#endif
-
 // 96 KiB of activations a sample: a few megabytes hold some hundred.
 constexpr int64_t kWide = 1 << 13;
 
