@@ -421,7 +421,8 @@ void check_samples(const std::string& path, const ExportedFile& file, const Samp
   if (file.classes > 0 && file.classes < shape.classes) {
     throw Error(ExitCode::kBadRecipe, "model.file",
                 cat(path, " predicts ", file.classes, " classes; data.train has ", shape.classes),
-                "export a module that predicts them all, with the classes last");
+                "export a module that predicts them all, with the classes last; a target that stands for no "
+                "class, as 255 does in masks, is loss.ignore_index");
   }
   if (chosen.size() != file.inputs.size()) fail_count(path, file, chosen.size());
   for (size_t i = 0; i < chosen.size(); ++i) {
