@@ -488,6 +488,62 @@ class IgnoresWhileItTrains(nn.Module):
         return F.cross_entropy(self.out(values), classes, ignore_index=-1 if self.training else -100)
 
 
+class LeavesOutTargets(nn.Module):
+    """The mean over those that `kept` leaves, of classes or of numbers."""
+
+    def __init__(self, kept, outputs=300):
+        super().__init__()
+        self.out, self.kept = nn.Linear(8, outputs), kept
+
+    def forward(self, values, targets):
+        outputs = self.out(values)
+        if targets.is_floating_point():
+            losses = (outputs - targets).square()
+        else:
+            losses = F.cross_entropy(outputs, torch.where(self.kept(targets), targets, 0), reduction="none")
+        kept = self.kept(targets).to(losses.dtype)
+        return (losses * kept).sum() / kept.sum()
+
+
+class IgnoresAClass(nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        self.out, self.options = nn.Linear(8, 300), options
+
+    def forward(self, values, classes):
+        return F.cross_entropy(self.out(values), classes, **self.options)
+
+
+class LeavesOutPadding(Base):
+    """Frames of zeros."""
+
+    def forward(self, frames):
+        kept = (frames.abs().sum(2) > 0).float()
+        return (self.body(frames).square().mean(2) * kept).sum() / kept.sum()
+
+
+class PredictsTokensButOne(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.out = nn.Embedding(300, 8), nn.Linear(8, 300)
+
+    def forward(self, tokens):
+        return F.cross_entropy(self.out(self.words(tokens[:, :-1])).flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=7)
+
+
+class ContrastsEqualOnes(nn.Module):
+    """Samples of one label, of a thousand or more, are to be alike."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 5)
+
+    def forward(self, values, labels):
+        outputs = self.out(values)
+        far = (outputs[:, None] - outputs).square().sum(2)
+        return (far * (labels[:, None] == labels)).sum() + outputs.square().sum()
+
+
 class AttendsToOtherSamples(Base):
     """Takes its samples for the steps of a sequence, as attention does that has batch_first=False."""
 

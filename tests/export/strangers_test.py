@@ -194,6 +194,28 @@ class Followed(Exported):
         export(made(models.IgnoresWhileItTrains), VALUES, self.folder / "m.autotrain", precisions=["fp32"], loss=True, targets="int64[4]<5", say=said.append)
         self.assertIn("targets of -1,", said[-1])
 
+    def test_targets_that_a_loss_leaves_out_by_a_number_of_its_own_are_noted(self):
+        weights = torch.ones(300)
+        weights[7] = 0
+        cases = {
+            "an index": (lambda: models.IgnoresAClass(ignore_index=255), "int64[4]<200", 255),
+            "an index among the classes": (lambda: models.IgnoresAClass(ignore_index=7), "int64[4]<300", 7),
+            "smoothed labels": (lambda: models.IgnoresAClass(ignore_index=255, label_smoothing=0.1), "int64[4]<200", 255),
+            "a class without weight": (lambda: models.IgnoresAClass(weight=weights), "int64[4]<300", 7),
+            "weights of its own": (lambda: models.LeavesOutTargets(lambda y: weights[y] > 0.5), "int64[4]<300", 7),
+            "another one": (lambda: models.LeavesOutTargets(lambda y: y != 255), "int64[4]<200", 255),
+            "a tensor": (lambda: models.LeavesOutTargets(lambda y: torch.tensor(255) != y), "int64[4]<200", 255),
+            "some of several": (lambda: models.LeavesOutTargets(lambda y: ~torch.isin(y, torch.tensor([7, 9]))), "int64[4]<300", 9),
+            "what is no class": (lambda: models.LeavesOutTargets(lambda y: y < 200), "int64[4]<200", 200),
+            "what they are made of": (lambda: models.LeavesOutTargets(lambda y: torch.where(y > 100, y, 7) != 255), "int64[4]<200", 255),
+            "numbers": (lambda: models.LeavesOutTargets(lambda y: y != -999, 5), "float32[4,5]", -999),
+        }
+        for name, (maker, targets, number) in cases.items():
+            with self.subTest(case=name):
+                said = []
+                export(made(maker), VALUES, self.folder / "m.autotrain", precisions=["fp32"], loss=True, targets=targets, say=said.append)
+                self.assertIn(f"targets of {number}, which the loss ignores", "\n".join(said))
+
     def test_a_loss_that_random_samples_have_none_of_is_told_by_larger_ones(self):
         for reduction in (torch.sum, torch.mean):
             said = []
@@ -344,6 +366,20 @@ class Refused(Exported):
     def test_a_loss_that_only_training_weighs_otherwise_is_seen(self):
         said = self.refused(made(models.MaskedWhileItTrains), [VALUES, "bool[4,8]"], loss=True)
         self.assertIn("in training mode", said)
+
+    def test_losses_that_leave_out_inputs_or_compare_samples_are_seen(self):
+        cases = {
+            "more of 0 among input 1": (models.LeavesOutPadding, "float32[4,6,8]", None),
+            "more of 7 among input 1": (models.PredictsTokensButOne, "int64[4,9]<300", None),
+            "more of 255 among input 2": (lambda: models.IgnoresAClass(ignore_index=255), [VALUES, "int64[4]<200"], None),
+            "more of -900 among the targets": (lambda: models.LeavesOutTargets(lambda y: y > -900, 5), VALUES, "float32[4,5]"),
+            "numbers in common": (models.ContrastsEqualOnes, VALUES, "int64[4]<1000"),
+            "have numbers in common": (models.ContrastsEqualOnes, VALUES, "float32[4]"),
+            "that have numbers in common": (models.ContrastsEqualOnes, [VALUES, "int64[4]<1000"], None),
+        }
+        for words, (maker, example, targets) in cases.items():
+            with self.subTest(case=words):
+                self.assertIn(words, self.refused(made(maker), example, loss=True, targets=targets))
 
     def test_what_is_the_machines_is_raised_as_it_came_and_not_tried_again(self):
         for error in (torch.OutOfMemoryError("no memory"), MemoryError(), OSError(errno.ENOSPC, "no space"), RuntimeError("DefaultCPUAllocator: can't allocate memory")):

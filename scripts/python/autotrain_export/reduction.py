@@ -6,19 +6,22 @@ samples: if the loss is the mean over samples, or their sum. A mean over what co
 neither."""
 
 import math
+from itertools import count, islice
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from .checking import copies, far, scale_of
+from .comparisons import Comparisons
 from .errors import ExportError
 from .machine import of_machine
 from .places import forward_of
 
 PARTS = (2, 5)  # of different size
 TOLERANCE = 1e-4  # of the loss: float32 adds up in another order
-IGNORED = (-100, -1)  # targets of these values count for nothing by custom
+DEFAULT = -100  # of what PyTorch's losses ignore: it says nothing of a module
+IGNORED = (DEFAULT, -1)  # targets of these values count for nothing by custom
 SCALES = (10, 100, 1000, 0.1, 0.01)  # of what is drawn, where its losses are 0
 
 
@@ -55,17 +58,17 @@ def _left_of(possible, cases, subject):
                 f"{PARTS[0]} and {PARTS[1]} are {losses[1]:.6g} and {losses[2]:.6g} ({what})"
                 + (f":\n  {place}\n" if place else ".\n") +
                 "Cut into micro-batches, such a batch would learn something else. Return the mean over the samples, or their sum; a mean over what is not "
-                "ignored or masked, or by class weights, weighs batches by that. Or leave the loss to the recipe, which knows these weights: "
-                "loss: {name: cross_entropy}."
+                "ignored or masked, or by class weights, weighs batches by that, and a loss that compares samples with each other, as those of contrast do, is "
+                "of a whole batch. Or leave the loss to the recipe, which knows these weights: loss: {name: cross_entropy}."
             )
     return possible, unusable
 
 
 def _losses_or_none(subject, batch, may_fail, training):
-    """None where the module does not know such targets, or its loss of them is no number."""
+    """None where the module does not know such numbers, or its loss of them is no number."""
     try:
         losses = _losses(subject, batch, training)
-    except (RuntimeError, IndexError, ValueError) as error:
+    except Exception as error:
         if may_fail and not of_machine(error):
             return None
         raise
@@ -73,31 +76,34 @@ def _losses_or_none(subject, batch, may_fail, training):
 
 
 def _cases(subject, examples):
-    """Losses of a batch and its parts, what is special about it, and the target that is ignored by custom that it has, or None: of each batch
-    in evaluation mode; in training mode of random samples, of one batch that has more of 0 everywhere, and of those whose loss is no number
-    in evaluation mode."""
-    in_training = _trains_alike(subject)
-    batches = list(_batches(examples))
-    for place, (batch, what, ignored) in enumerate(batches):
-        losses = _losses_or_none(subject, batch, ignored is not None, training=False)
+    """Losses of a batch and its parts, what is special about it, and the number that it has more of among its targets, if a run may end where
+    it meets that, or None."""
+    batch = examples.batch(sum(PARTS), seed=11)
+    with Comparisons(batch) as comparisons:
+        cases = [*_of_batch(subject, batch, "random samples", may_fail=False)]
+    yield from cases
+    for special, what, ignored, by_custom in _special_batches(examples, batch, comparisons):
+        yield from _of_batch(subject, special, what, ignored, only_evaluated=by_custom)
+    yield from _of_batch(subject, _with_more_zeros(batch), "with more of 0 everywhere")
+    yield from _of_batch(subject, _with_few_numbers(batch, examples, comparisons), "samples that have numbers in common")
+
+
+def _of_batch(subject, batch, what, ignored=None, may_fail=True, only_evaluated=False):
+    """Cases of a batch in both modes, or in training mode if its loss in evaluation mode is no number."""
+    losses = _losses_or_none(subject, batch, may_fail, training=False)
+    if losses is not None:
+        yield losses, what, ignored
+    if _trains_alike(subject) and not (only_evaluated and losses is not None):
+        losses = _losses_or_none(subject, batch, True, training=True)
         if losses is not None:
-            yield losses, what, ignored
-        if in_training and (place == 0 or losses is None):
-            yield from _in_training(subject, batch, what, ignored)
-    if in_training and len(batches) > 1:
-        yield from _in_training(subject, _with_more_zeros(batches[0][0]), "with more of 0 among whole numbers", None)
+            yield losses, f"{what}, in training mode", ignored
 
 
 def _scaled_cases(subject, examples):
     """As `_cases`, of larger and smaller numbers, as far as the module takes them."""
     for scale in SCALES:
         batch = tuple(tensor * scale if tensor.dtype.is_floating_point else tensor for tensor in examples.batch(sum(PARTS), seed=11))
-        what = f"random samples, {scale:g} times as large"
-        losses = _losses_or_none(subject, batch, True, training=False)
-        if losses is not None:
-            yield losses, what, None
-        if _trains_alike(subject):
-            yield from _in_training(subject, batch, what, None)
+        yield from _of_batch(subject, batch, f"random samples, {scale:g} times as large")
 
 
 def _trains_alike(subject):
@@ -105,38 +111,59 @@ def _trains_alike(subject):
     return not any("running_" in name for name in subject.buffers)
 
 
-def _in_training(subject, batch, what, ignored):
-    losses = _losses_or_none(subject, batch, True, training=True)
-    if losses is not None:
-        yield losses, f"{what}, in training mode", ignored
-
-
-def _batches(examples):
-    """The first sample of some has more of what may be ignored than the others."""
-    batch = examples.batch(sum(PARTS), seed=11)
-    yield batch, "random samples", None
+def _special_batches(examples, batch, comparisons):
+    """The first sample has more of a number that may be left out than the others: what is special, its targets' number if a run may end where
+    it meets that, and whether it is by custom that such a number is left out."""
     for place, example in enumerate(examples.all):
-        if example.dtype.is_floating_point:
-            continue
         is_targets = place == len(examples.inputs)
         what = "the targets" if is_targets else f"input {place + 1}"
-        for value in (0, example.below - 1, *(IGNORED if is_targets and example.dtype == torch.int64 else ())):
-            yield _with_value(batch, place, value), f"with more of {value} among {what}", value if value < 0 else None
+        compared = comparisons.of(place)
+        for number, may_end in _numbers_left_out(example, is_targets, examples.device, compared).items():
+            yield _with_number(batch, place, number), f"with more of {number:g} among {what}", int(number) if may_end else None, number not in compared
 
 
-def _with_value(batch, place, value):
-    """Half of the numbers of the first sample, or its only one, have the value."""
+def _numbers_left_out(example, is_targets, device, compared):
+    """Those that a loss may leave out, and whether a run may end where it meets one: where the example says that there are none, and the
+    others that are left out are known."""
+    if example.dtype == torch.bool:
+        return {0: False, 1: False}
+    real = example.dtype.is_floating_point
+    numbers = {0: False} if real else {0: False, example.below - 1: False}
+    if is_targets and not real and device == "cpu":  # kernels of a GPU that meet no class end all that follows
+        numbers |= dict.fromkeys(IGNORED, True)
+    for number, alone in compared.items():
+        if is_targets or real or 0 <= number < example.below or (number != DEFAULT and device == "cpu"):
+            numbers.setdefault(number, is_targets and (not real or (alone and number == int(number))))
+    return numbers
+
+
+def _with_number(batch, place, number):
+    """Half of the numbers of the first sample, or its only one, are this one."""
     changed = batch[place].clone()
     flat = changed[0].view(-1)
-    flat[: max(1, flat.numel() // 2)] = value
+    flat[: max(1, flat.numel() // 2)] = number
     return (*batch[:place], changed, *batch[place + 1 :])
 
 
 def _with_more_zeros(batch):
-    for place, tensor in enumerate(batch):
-        if not tensor.dtype.is_floating_point:
-            batch = _with_value(batch, place, 0)
+    for place in range(len(batch)):
+        batch = _with_number(batch, place, 0)
     return batch
+
+
+def _with_few_numbers(batch, examples, comparisons):
+    """Whole numbers, and targets, are drawn from two that are not compared with others."""
+    generator = torch.Generator().manual_seed(12)
+    batch = [*batch]
+    for place, example in enumerate(examples.all):
+        real = example.dtype.is_floating_point
+        if example.dtype == torch.bool or (real and place < len(examples.inputs)):
+            continue
+        two = [*islice((number for number in (count() if real else range(example.below)) if number not in comparisons.of(place)), 2)]
+        if len(two) == 2:
+            drawn = torch.randint(2, batch[place].shape, generator=generator)
+            batch[place] = torch.tensor(two, dtype=example.dtype)[drawn].to(examples.device)
+    return tuple(batch)
 
 
 def _generators():
