@@ -189,6 +189,14 @@ class Trains(unittest.TestCase):
             autotrain.train({**RECIPE, "stop": {"updats": 3}}, self.model, train=points(64, 1), output=Path(self.folder.name) / "bad")
         self.assertIn("updats", str(caught.exception))
 
+    def test_an_error_is_said_from_its_beginning_without_frames(self):
+        logged = [f"[train] update {number}" for number in range(30)]
+        frames = [f"frame #{number}: <unknown function> + 0x1 (0x2 in libc.so.6)" for number in range(30)]
+        error = ["error: internal: index out of range in self", "Exception raised from operator() at Embedding.cpp:1"]
+        said = str(program.failure(70, "\n".join([*logged, *error, *frames, "", "this is a bug of autotrain; please report it"])))
+        self.assertEqual(said.splitlines()[1:], [*error, "this is a bug of autotrain; please report it"])
+        self.assertEqual(str(program.failure(-9, "\n".join(logged))).splitlines()[1:], logged[-12:])
+
     def test_a_folder_that_is_no_run(self):
         with self.assertRaisesRegex(autotrain.Error, "no run folder"):
             autotrain.Run(self.folder.name)

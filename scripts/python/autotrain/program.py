@@ -37,11 +37,15 @@ def start(*arguments, **options):
     return subprocess.Popen([str(path()), *map(str, arguments)], env=environment(), start_new_session=True, **options)
 
 
+LINES = 12  # of what the program said
+
+
 def failure(code, said):
-    """What the program ended with, as an exception."""
-    lines = [line for line in said.splitlines() if line.strip()]
+    """What the program ended with, as an exception: its error from the beginning, but for frames of C++, or the last that it said."""
+    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("frame #")]
+    begin = next((place for place, line in enumerate(lines) if line.startswith("error:")), max(0, len(lines) - LINES))
     kind = DoesNotFit if code == DOES_NOT_FIT else Error
-    return kind("autotrain", f"ended with {code}:\n" + "\n".join(lines[-12:]))
+    return kind("autotrain", f"ended with {code}:\n" + "\n".join(lines[begin : begin + LINES]))
 
 
 def call(*arguments):
