@@ -488,6 +488,71 @@ class IgnoresWhileItTrains(nn.Module):
         return F.cross_entropy(self.out(values), classes, ignore_index=-1 if self.training else -100)
 
 
+class Computes(Base):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.out(self.function(torch.tanh(self.first(x))))
+
+
+class ComputesALoss(nn.Module):
+    """Of means and variances, of two columns each."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.out, self.function = nn.Linear(8, 4), function
+
+    def forward(self, values, targets):
+        means, scales = self.out(values).chunk(2, 1)
+        return self.function(means, scales, targets)
+
+
+class ReconstructsItsInputs(Base):
+    """As PyTorch's example of a variational autoencoder."""
+
+    def __init__(self):
+        super().__init__()
+        self.back = nn.Linear(5, 8)
+
+    def forward(self, x):
+        return F.binary_cross_entropy(self.back(self.body(x)).sigmoid(), x, reduction="sum")
+
+
+class ChecksItsTargets(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(8, 5)
+
+    def forward(self, values, classes):
+        assert (classes >= 0).all(), "negative classes"
+        return F.cross_entropy(self.out(values), classes)
+
+
+class JoinsWithinVmap(Base):
+    def one(self, x):
+        return torch.cat([x[1:], torch.zeros(1)])
+
+    def forward(self, x):
+        return self.body(torch.vmap(self.one)(x))
+
+
+class TakesLeastSquares(Base):
+    def forward(self, x):
+        return self.body(x) + torch.linalg.lstsq(self.first(x).unflatten(1, (4, 2)), x[:, :4, None]).solution.sum((1, 2))[:, None]
+
+
+class TakesHessians(Base):
+    def forward(self, x):
+        return self.body(torch.vmap(torch.func.hessian(lambda x: self.body(x).sum()))(x).sum(1))
+
+
+class TakesItsLength(Base):
+    def forward(self, x):
+        return sum(self.body(x) + x.new_zeros(len(x), 1) for _ in range(2))
+
+
 class LeavesOutTargets(nn.Module):
     """The mean over those that `kept` leaves, of classes or of numbers."""
 

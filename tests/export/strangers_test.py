@@ -17,6 +17,7 @@ import numpy
 import strange_models as models
 import torch
 from export_test import EFFECTIVE, IMAGES, TOKENS, Exported, losses_in_python, made, plain
+from torch import nn
 from torch.nn import functional as F
 
 from safetensors.torch import load_file
@@ -51,6 +52,17 @@ class Followed(Exported):
             for row, loss in zip(rows, expected):
                 self.assertAlmostEqual(row["loss"], loss, delta=1e-5)
 
+    FUNCTIONS = {
+        "numbers by their places": lambda h: torch.take_along_dim(h, h.argsort(1), 1),
+        "one row by its places": lambda h: h.take_along_dim(torch.arange(7, -1, -1)[None], dim=-1),
+        "a product of several": lambda h: torch.linalg.multi_dot([h, torch.ones(8, 3), torch.ones(3, 8)]),
+        "a chain of products": lambda h: torch.chain_matmul(h, torch.ones(8, 3), torch.ones(3, 8)),
+        "differences": lambda h: torch.gradient(h, dim=1)[0] + torch.gradient(h, spacing=0.5, dim=-1, edge_order=2)[0],
+        "a quantile": lambda h: h + h.quantile(0.3, 1, True),
+        "quantiles": lambda h: h + torch.quantile(h, torch.tensor([0.1, 0.8]), dim=-1).sum(0)[:, None],
+        "signs": lambda h: h + h.sgn() + torch.sgn(torch.fft.fft(h)).real,
+    }
+
     def test_habits_that_change_nothing_are_taken(self):
         cases = {
             "arguments by name": (models.ByName, [VALUES, "mask=bool[4,8]"], {}),
@@ -69,6 +81,7 @@ class Followed(Exported):
             "degrees of a graph that it keeps": (models.CountsDegrees, VALUES, {}),
             "columns as often as a table says": (models.RepeatsColumns, VALUES, {}),
             "the numbers that a table has": (models.MultipliesByWhatIsThere, VALUES, {}),
+            **{name: (lambda function=function: models.Computes(function), VALUES, {}) for name, function in self.FUNCTIONS.items()},
         }
         for name, (maker, example, options) in cases.items():
             with self.subTest(case=name):
@@ -188,6 +201,22 @@ class Followed(Exported):
         said = []
         export(made(models.TakesLogarithms), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
         self.assertIn("inputs from 0 to 1", said[0])
+
+    def test_numbers_from_0_to_1_are_given_where_only_they_are_taken(self):
+        def entropy(means, scales, targets):
+            return F.binary_cross_entropy(means.sigmoid(), targets)
+        of_one = torch.rand(4, 2)
+        for maker, example, targets, words in ((models.ReconstructsItsInputs, VALUES, None, "other inputs"), (models.ReconstructsItsInputs, torch.rand(4, 8), None, None),
+                                               (lambda: models.ComputesALoss(entropy), VALUES, "float32[4,2]", "other targets"),
+                                               (lambda: models.ComputesALoss(entropy), VALUES, of_one.round(), None)):
+            said = []
+            export(made(maker), example, self.folder / "m.autotrain", precisions=["fp32"], loss=True, targets=targets, say=said.append)
+            self.assertIn(words or "from other weights", said[0])
+
+    def test_a_loss_of_means_and_variances_is_taken(self):
+        for loss in (nn.GaussianNLLLoss(), nn.GaussianNLLLoss(full=True, reduction="sum")):
+            net = made(lambda loss=loss: models.ComputesALoss(lambda means, scales, targets: loss(means, targets, F.softplus(scales))))
+            export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"], loss=True, targets="float32[4,2]")
 
     def test_targets_that_only_training_ignores_are_noted(self):
         said = []
@@ -330,6 +359,10 @@ class Refused(Exported):
             models.ChecksItsInputs: ("Leave the check out", line_of("if x.max() > 1e6")),
             models.PenalisesSlopes: ("torch.enable_grad()", line_of("torch.autograd.grad(self.body(x).sum()")),
             models.TakesAPair: ("does not take a batch like the example", "a module that takes them one by one"),
+            models.JoinsWithinVmap: ("outside of torch.vmap", line_of("torch.cat([x[1:], torch.zeros(1)])")),
+            models.TakesLeastSquares: ("torch.linalg.pinv(a) @ b", line_of("torch.linalg.lstsq(")),
+            models.TakesHessians: ("torch.func.jacrev(torch.func.grad(f))", forward_of(models.TakesHessians)),
+            models.TakesItsLength: ("x.shape[0] in the place of len(x)", line_of("x.new_zeros(len(x), 1)")),
             models.on_meta: ("weight is on the device meta", "to_empty"),
             models.lazily: ("has no shape yet", "Run the module once"),
         }
@@ -359,6 +392,11 @@ class Refused(Exported):
         said = self.refused(made(models.ComputesNoNumbers), VALUES)
         self.assertIn("no numbers (NaN) of random samples", said)
         self.assertIn(forward_of(models.ComputesNoNumbers), said)
+
+    def test_a_check_of_targets_is_named_as_such(self):
+        said = self.refused(made(models.ChecksItsTargets), VALUES, loss=True, targets="int64[4]<5")
+        self.assertIn("asserts something", said)
+        self.assertIn(line_of("assert (classes >= 0)"), said)
 
     def test_what_is_no_module_is_named(self):
         self.assertIn("a function was given, and no module", self.refused(lambda x: x, VALUES))

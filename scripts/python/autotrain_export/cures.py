@@ -36,8 +36,10 @@ _KNOWN = (
      "Use others in its place: samples that are made of normal or uniform numbers, and h + (h.round() - h).detach() to round; quantise what was trained."),
     (r"\(Batch[Nn]orm|\(SyncBatchNorm", "batch normalisation with momentum=None divides by a number that changes from batch to batch",
      "Give it a momentum: BatchNorm2d(…, momentum=0.1)."),
-    (r"\bjvp\(|jacfwd\(|forward_ad|linearize\(", "derivatives in forward mode are traced by PyTorch for one size of the batch only",
-     "Take them in reverse mode: torch.func.vjp, torch.func.grad or torch.autograd.grad(…, create_graph=True)."),
+    (r"\bjvp\(|jacfwd\(|hessian\(|forward_ad|linearize\(|two different devices meta", "derivatives in forward mode are traced by PyTorch for one size of the batch only",
+     "Take them in reverse mode: torch.func.vjp, torch.func.grad or torch.autograd.grad(…, create_graph=True); torch.func.jacrev(torch.func.grad(f)) in the place of hessian(f)."),
+    (r"\blstsq\(", "torch.linalg.lstsq returns residuals whose size depends on values", "Write torch.linalg.pinv(a) @ b in its place."),
+    (r"quantile\(", "PyTorch traces no quantile of this kind for batches of any size", "Take it along an axis, x.quantile(q, 1); or sort, and lerp between two of the sorted."),
     (r"\(FractionalMaxPool|fractional_max_pool", "the operator of fractional pooling is traced by PyTorch for one size of the batch only",
      "Use MaxPool or AdaptiveMaxPool in its place."),
 )  # fmt: skip
@@ -47,8 +49,12 @@ _KNOWN = (
 CHECKS_VALUES = r": assert |_assert\(|\braise\b|\bisnan\(|\bisinf\(|\bisfinite\("
 REPORTS_VALUES = r"\bprint\(|\blog\w*\.(info|debug|warning)\(|[\"'] % "
 
+CURE_OF_VMAP = ("Write it for the whole batch, outside of torch.vmap, as torch.cat along a later axis; within it torch.stack, torch.nn.functional.pad and "
+                "torch.linalg.inv are traced, and cat and solve are not.")  # fmt: skip
+
 # How a line of a forward pass looks that makes one number of the size of a batch, and what to do instead.
 _SIZES = (
+    (r"(?<!range\()\blen\(", "Write x.shape[0] in the place of len(x), which is a plain number."),
     (r": for |: .*\bfor \w+.* in |\brange\(|\.unbind\(|\.split\(", "Compute all samples at once, or torch.vmap of what is computed of one: a loop over the batch is a graph of so many samples."),
     (r"math\.|\bint\(|\bfloat\(|torch\.tensor\(", "Keep numbers that are made of the batch's size symbolic: x.shape[0] ** 0.5 in the place of math.sqrt, x.new_full(…) of torch.tensor."),
 )

@@ -49,7 +49,8 @@ class Example:
 
     @staticmethod
     def of(given, option="--example"):
-        """Of an Example, its text, or a tensor or array, a batch: of whole numbers, the largest is the last below the bound."""
+        """Of an Example, its text, or a tensor or array, a batch: of whole numbers, the largest is the last below the bound; real ones are
+        drawn from (0, 1] where all of them are in [0, 1]."""
         if isinstance(given, Example):
             return given
         if isinstance(given, str):
@@ -66,7 +67,9 @@ class Example:
         if tensor.dtype not in DTYPES.values():
             raise ExportError(f"{words}: inputs are {', '.join(DTYPES)}; give it as one of these")
         shape = _checked(words, tuple(tensor.shape))
-        if tensor.dtype != torch.int64:
+        if tensor.dtype.is_floating_point:
+            return Example(tensor.dtype, shape, above_zero=bool(0 <= tensor.min() < tensor.max() <= 1))
+        if tensor.dtype == torch.bool:
             return Example(tensor.dtype, shape)
         if int(tensor.min()) < 0:
             raise ExportError(f"{words}: has numbers below 0; whole numbers are drawn from 0 up to a bound")
@@ -114,8 +117,13 @@ class Examples:
         return examples
 
     def above_zero(self):
-        """As modules take them that compute roots or logarithms of their inputs."""
-        return replace(self, inputs=tuple(replace(each, above_zero=True) for each in self.inputs))
+        """As modules take them that compute roots or logarithms, or entropies, of inputs, of targets or of both: each with its name."""
+        inputs = tuple(replace(each, above_zero=True) for each in self.inputs)
+        found = {"inputs": replace(self, inputs=inputs)}
+        if self.targets is not None and self.targets.dtype.is_floating_point:
+            targets = replace(self.targets, above_zero=True)
+            found |= {"targets": replace(self, targets=targets), "inputs and targets": replace(self, inputs=inputs, targets=targets)}
+        return found
 
     @property
     def all(self):

@@ -115,16 +115,35 @@ def _export(subject, examples, output, precisions, source, say, loss, long, prog
     return output
 
 
+REFUSES_NUMBERS = r"between 0 and 1|\[0, ?1\]|negative|positive|AssertionError"  # how an error sounds that numbers below 0 or above 1 cause
+
+
 def _run_once(subject, examples, precisions, say):
     """What run_once returns, and the examples, of which the module makes numbers if it can."""
-    results = run_once(subject, examples, precisions)
-    if any(output.isnan().any() for output in results[0]):
-        above = examples.above_zero()
-        again = run_once(subject, above, precisions)
-        if not any(output.isnan().any() for output in again[0]):
-            say("of inputs below 0 the module makes no numbers (NaN): it is held against its graph by inputs from 0 to 1")
+    results, refused = _run_or_refused(subject, examples, precisions)
+    if refused is None and _are_numbers(results):
+        return examples, *results
+    if refused is not None and not re.search(REFUSES_NUMBERS, str(refused)):
+        raise refused
+    for what, above in examples.above_zero().items():
+        again, _ = _run_or_refused(subject, above, precisions)
+        if again is not None and _are_numbers(again):
+            say(f"of other {what} the module makes no numbers: it is held against its graph by {what} from 0 to 1")
             return above, *again
+    if refused is not None:
+        raise refused
     return examples, *results
+
+
+def _run_or_refused(subject, examples, precisions):
+    try:
+        return run_once(subject, examples, precisions), None
+    except ExportError as error:
+        return None, error
+
+
+def _are_numbers(results):
+    return not any(output.isnan().any() for output in results[0])
 
 
 @contextmanager

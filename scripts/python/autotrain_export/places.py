@@ -67,6 +67,11 @@ def place_now(module):
     return _described(frames[::-1], module) or next((f"{BACKWARD}{operator}" for operator in outermost), "")
 
 
+def within_vmap():
+    """Whether the program is in a function that torch.vmap computes of all samples at once."""
+    return any(frame.f_code.co_filename.endswith(os.path.join("_functorch", "vmap.py")) for frame, _ in traceback.walk_stack(sys._getframe()))
+
+
 _TORCH = os.path.realpath(os.path.dirname(torch.__file__))
 _NUMBERS, _SYMBOLIC = os.path.join(_TORCH, "__init__.py"), os.path.join(_TORCH, "fx", "experimental", "")
 _OURS = ("_log_guard", "_set_replacement")  # by which the tracer tells of it

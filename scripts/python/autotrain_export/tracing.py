@@ -12,13 +12,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext, free_unbacked_symbols
 
 from .attributes import attributes_kept
-from .cures import CHECKS_VALUES, REPORTS_VALUES, cure_of_decision, cure_of_size, known, readable
+from .cures import CHECKS_VALUES, CURE_OF_VMAP, REPORTS_VALUES, cure_of_decision, cure_of_size, known, readable
 from .errors import ExportError
 from .finite import Finite
 from .given import Given, same_tensor
 from .known import Known
 from .machine import of_machine
-from .places import BACKWARD, asked_by_module, forward_of, operator_of, place_now, place_of
+from .places import BACKWARD, asked_by_module, forward_of, operator_of, place_now, place_of, within_vmap
 from .written import copy_written_inputs
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -120,6 +120,7 @@ class _Shapes(ShapeEnv):
     def __init__(self, module, at_once):
         super().__init__(duck_shape=False)
         self.module, self.at_once, self.fixed_at, self.compared_at = module, at_once, "", {}
+        self.fixed_in_vmap = False
         self.own = set()
         self.taken_at = {}  # a size that depends on values → where it arises
 
@@ -131,7 +132,8 @@ class _Shapes(ShapeEnv):
     def _set_replacement(self, symbol, expression, message):
         if symbol in self.taken_at:
             raise _FixedBatch(_sized_by_values(self.taken_at[symbol]), for_good=True)
-        self.fixed_at = self.fixed_at or place_now(self.module)
+        if not self.fixed_at:
+            self.fixed_at, self.fixed_in_vmap = place_now(self.module), within_vmap()
         if asked_by_module():
             raise _FixedBatch("the module makes a number of the size of its batch, which fixes that, and a graph is for batches of any size:\n"
                               f"  {self.fixed_at}\n{cure_of_size(self.fixed_at)}", for_good=True)  # fmt: skip
@@ -311,6 +313,8 @@ def _fail_fixed(output, inputs, shapes):
     habit = known("", shapes.fixed_at)
     if habit is not None:
         raise _FixedBatch(f"{habit[0]}:{at}\n{habit[1]}")
+    if shapes.fixed_in_vmap:
+        raise _FixedBatch(f"PyTorch traces an operator within torch.vmap for one size of the batch only:{at}\n{CURE_OF_VMAP}")
     if shapes.fixed_at.startswith(BACKWARD):
         raise _FixedBatch(f"PyTorch traces an operator of the module for one size of the batch only:{at}\nUse another one in its place.")
     raise _FixedBatch(

@@ -1,0 +1,90 @@
+"""Functions of PyTorch that are traced for one size of the batch only, or that look at values, by others that compute the same."""
+
+import math
+from functools import reduce
+
+import torch
+
+_take_along_dim, _gradient, _quantile, _sgn = torch.take_along_dim, torch.gradient, torch.quantile, torch.sgn
+_gaussian_nll_loss = torch.nn.functional.gaussian_nll_loss
+
+
+def take_along_dim(input, indices, dim=None):
+    if dim is None or input.dim() != indices.dim():
+        return _take_along_dim(input, indices, dim)
+    dim %= input.dim()
+    sizes = [b if isinstance(a, int) and a == 1 else a for a, b in zip(input.shape, indices.shape)]
+    inputs, places = ([*sizes[:dim], tensor.shape[dim], *sizes[dim + 1 :]] for tensor in (input, indices))
+    return input.expand(inputs).gather(dim, indices.expand(places))
+
+
+def multi_dot(tensors):
+    return reduce(torch.matmul, tensors)
+
+
+def chain_matmul(*matrices):
+    return multi_dot(matrices)
+
+
+def gradient(input, *, spacing=1, dim=None, edge_order=1):
+    if not isinstance(dim, int) or not isinstance(spacing, (int, float)):
+        return _gradient(input, spacing=spacing, dim=dim, edge_order=edge_order)
+
+    def part(first, length=1):
+        return input.narrow(dim, first % input.shape[dim], length)
+
+    inner = (part(2, input.shape[dim] - 2) - part(0, input.shape[dim] - 2)) / 2
+    if edge_order == 1:
+        ends = part(1) - part(0), part(-1) - part(-2)
+    else:
+        ends = (-3 * part(0) + 4 * part(1) - part(2)) / 2, (3 * part(-1) - 4 * part(-2) + part(-3)) / 2
+    return (torch.cat([ends[0], inner, ends[1]], dim) / spacing,)
+
+
+def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
+    """Of numbers, of which no one is NaN."""
+    if dim is None or interpolation != "linear":
+        return _quantile(input, q, dim, keepdim, interpolation=interpolation)
+    several = isinstance(q, torch.Tensor) and q.dim() > 0
+    ordered = input.movedim(dim, -1).sort(-1).values
+    last = input.shape[dim] - 1
+    if isinstance(q, torch.Tensor):
+        rank = q.reshape(-1) * last
+        lower = rank.floor()
+        low, high = (ordered.index_select(-1, places.long()) for places in (lower, rank.ceil()))
+    else:
+        rank = q * last
+        lower = math.floor(rank)
+        low, high = (ordered.narrow(-1, place, 1) for place in (lower, math.ceil(rank)))
+    found = low + (high - low) * (rank - lower)
+    if several:
+        found = found.movedim(-1, 0)
+        return found.unsqueeze(dim % input.dim() + 1) if keepdim else found
+    return found.movedim(-1, dim) if keepdim else found.squeeze(-1)
+
+
+def sgn(input):
+    return _sgn(input) if input.is_complex() else input.sign()
+
+
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+    """Whatever the variances are, of which PyTorch refuses those below 0."""
+    if not isinstance(var, torch.Tensor):
+        return _gaussian_nll_loss(input, target, var, full, eps, reduction)
+    var = var.unsqueeze(-1) if var.shape == input.shape[:-1] else var.clone()
+    with torch.no_grad():
+        var.clamp_(min=eps)
+    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
+    if full:
+        loss = loss + 0.5 * math.log(2 * math.pi)
+    return {"none": torch.Tensor.clone, "mean": torch.mean, "sum": torch.sum}[reduction](loss)
+
+
+# Where each is found, and by what name.
+PLACES = (
+    *((holder, function.__name__, function) for function in (take_along_dim, quantile, sgn) for holder in (torch, torch.Tensor)),
+    (torch, "gradient", gradient),
+    (torch, "chain_matmul", chain_matmul),
+    (torch.linalg, "multi_dot", multi_dot),
+    (torch.nn.functional, "gaussian_nll_loss", gaussian_nll_loss),
+)  # fmt: skip
