@@ -175,7 +175,8 @@ Recipe Program::plain_recipe(const std::string& optimizer, double lr) {
   r.stop.updates = kUpdates;
   r.execution.precision = Precision::kFp32;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  r.execution.memory.budget = *Budget::parse("4GiB");  // a sanitizer's own memory counts as what libraries take
+  r.execution.memory.budget =
+      *Budget::parse("4GiB");  // a sanitizer's own memory counts as what libraries take
 #else
   r.execution.memory.budget = *Budget::parse("64MiB");
 #endif
