@@ -15,9 +15,9 @@ namespace autotrain::test {
 // 96 KiB of activations a sample: a few megabytes hold some hundred.
 constexpr int64_t kWide = 1 << 13;
 
-// Calls of a task's loss that the trial of a typed size makes before training, when the window is one piece:
-// call kTrialCalls + w is window w.
-constexpr int64_t kTrialCalls = 2;
+// Calls of a task's loss that the check of its gradients and the trial of a typed size make before training,
+// when the window is one piece: call kTrialCalls + w is window w.
+constexpr int64_t kTrialCalls = 4;
 
 // One run of SmallNet with dropout or batch normalisation, in a folder.
 struct SmallRun {

@@ -677,7 +677,8 @@ TEST(Trainer, TheNoiseOfASkippedWindowDoesNotCount) {
   r.execution.micro_batch = 50;
   r.stop.updates = 48;
   const auto train = test::small_data(1000);
-  const int64_t second_of_three = kTrialCalls + 31;
+  constexpr int64_t kPenaltiesOfTrials = 2;
+  const int64_t second_of_three = kPenaltiesOfTrials + 31;
   const Summary summary = Trainer(r, std::make_unique<BadPenalty>(std::set<int64_t>{second_of_three}), train,
                                   {.output = folder / "run"})
                               .fit();
