@@ -51,21 +51,24 @@ void add_row(DatasetRow row) {
 
 namespace {
 
-const DatasetRow& row_of(const Choice& choice) {
+// Null: there is none.
+const DatasetRow* find_row_of(const Choice& choice) {
   const auto& rows = dataset_table();
   const auto row =
       std::ranges::find_if(rows, [&](const DatasetRow& r) { return r.spec.name == choice.name; });
-  if (row != rows.end()) return *row;
+  return row == rows.end() ? nullptr : &*row;
+}
+
+const DatasetRow& row_of(const Choice& choice) {
+  if (const DatasetRow* const row = find_row_of(choice)) return *row;
   throw Error(ExitCode::kBadRecipe, "data", "there is no data set named " + choice.name);
 }
 
 }  // namespace
 
 void complete_other_data(DataRecipe& data) {
-  const auto& rows = dataset_table();
-  const auto row =
-      std::ranges::find_if(rows, [&](const DatasetRow& r) { return r.spec.name == data.train.name; });
-  if (row == rows.end()) return;
+  const DatasetRow* const row = find_row_of(data.train);
+  if (row == nullptr) return;
   for (std::optional<Choice>* const other : {&data.validation, &data.test}) {
     if (!*other || (*other)->name != data.train.name) continue;
     for (const std::string& key : row->as_training) {
@@ -137,10 +140,8 @@ DataLook look_at(const DatasetPlace& place, const Dataset& data, const Dataset* 
 }
 
 std::string unlabelled_files(const Choice& choice) {
-  for (const DatasetRow& row : dataset_table()) {
-    if (row.spec.name == choice.name) return row.unlabelled_files;
-  }
-  return "";
+  const DatasetRow* const row = find_row_of(choice);
+  return row == nullptr ? "" : row->unlabelled_files;
 }
 
 std::unique_ptr<Dataset> make_unlabelled(const std::filesystem::path& path, const DatasetPlace& place,

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/shape_text.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -104,12 +105,6 @@ std::vector<int64_t> read_shape(ByteReader& reader, const fs::path& path, size_t
     if (shape.back() == 0) fail(path, at, cat("dimension ", i, " is 0"));
   }
   return shape;
-}
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::vector<std::string> parts;
-  for (const int64_t size : shape) parts.push_back(std::to_string(size));
-  return join(parts, " × ");
 }
 
 // Bytes of the content, or -1 when the product does not fit.

@@ -172,6 +172,7 @@ DecimalMark find_decimal(std::string_view content, char separator, const std::st
                          const TableFormatOptions& options) {
   const bool may_hold_commas = separator != ',' || content.find('"') != std::string_view::npos;
   if (!may_hold_commas) return DecimalMark::kPoint;
+  const bool only_points = content.find(',') == std::string_view::npos;
   int64_t commas = 0, points = 0, either = 0;
   std::vector<CsvField> fields;
   std::vector<MarksOfColumn> columns;
@@ -182,6 +183,7 @@ DecimalMark find_decimal(std::string_view content, char separator, const std::st
       const NumberForm form = form_of(fields[i].text);
       commas += form == NumberForm::kByComma ? 1 : 0;
       points += form == NumberForm::kByPoint ? 1 : 0;
+      if (only_points && points > 0) return DecimalMark::kPoint;
       either += form == NumberForm::kByEither ? 1 : 0;
       if (form == NumberForm::kByEither || form == NumberForm::kOther) columns[i].add(fields[i]);
     }

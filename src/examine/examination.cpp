@@ -6,16 +6,11 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/shape_text.h"
 #include "setup/data_places.h"
 
 namespace autotrain {
 namespace {
-
-std::string shape_in_words(const std::vector<int64_t>& shape) {
-  std::vector<std::string> sizes;
-  for (const int64_t size : shape) sizes.push_back(std::to_string(size));
-  return join(sizes, " × ");
-}
 
 // What every data set can say; what its files hold beyond that, it says itself.
 void add_what_a_model_gets(const DatasetInfo& info, DataLook& look) {
@@ -24,7 +19,7 @@ void add_what_a_model_gets(const DatasetInfo& info, DataLook& look) {
   };
   if (info.vocabulary > 0) add("vocabulary", format_count(info.vocabulary));
   if (info.classes > 0) add("outputs of a model", format_count(info.classes));
-  if (!info.input_shape.empty()) add("a sample", shape_in_words(info.input_shape));
+  if (!info.input_shape.empty()) add("a sample", shape_text(info.input_shape));
 }
 
 // Opens a set and looks at it. What ends that is the set's failure, and what was seen before it stays.

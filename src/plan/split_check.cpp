@@ -204,14 +204,19 @@ bool mixes_samples(Workbench& bench, const Batch& whole, const std::function<voi
   return false;
 }
 
+// Seeds what a pass draws: the same for the same number.
+std::function<void(int64_t)> seed_of(const Workbench& bench) {
+  return [device = bench.device->torch_device(), seed = bench.step.options().seed](int64_t window) {
+    seed_for_micro_batch(device, seed, window, 0);
+  };
+}
+
 SplitVerdict run_check(Workbench& bench) {
   const Batch whole = load(bench, consecutive(0, 2 * kHalf));
   const std::vector<Batch> halves = {load(bench, consecutive(0, kHalf)),
                                      load(bench, consecutive(kHalf, kHalf))};
   SplitVerdict verdict{.samples = 2 * kHalf, .operation = "", .module = ""};
-  const auto seed = [&](int64_t window) {
-    seed_for_micro_batch(bench.device->torch_device(), bench.step.options().seed, window, 0);
-  };
+  const auto seed = seed_of(bench);
   const auto reseed = [&] { seed(0); };
   reseed();
   verdict.difference = difference_of_halves(gradient_of(bench, whole), bench, halves).worst();
@@ -265,9 +270,7 @@ SplitVerdict run_check(Workbench& bench) {
 
 SplitVerdict run_scales_check(Workbench& bench) {
   const Batch whole = load(bench, consecutive(0, 2 * kHalf));
-  const auto seed = [&](int64_t window) {
-    seed_for_micro_batch(bench.device->torch_device(), bench.step.options().seed, window, 0);
-  };
+  const auto seed = seed_of(bench);
   SplitVerdict verdict{.samples = 2 * kHalf};
   verdict.difference = difference_of_scales(bench, whole, [&] { seed(0); });
   const bool clipped = verdict.difference > kTolerance && repeat_whole(bench, whole, seed) == Unrepeated::kNo;

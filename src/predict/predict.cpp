@@ -154,7 +154,8 @@ class Prediction {
     summary_.budget_bytes = predictor().device().budget_bytes();
     const PredictionData& data = predictor().data();
     if (!data.note.empty()) log::info("predict", data.note);
-    for (const Doubt& doubt : data.doubts) log::warn("data", warning_of(doubt));
+    const std::vector<Doubt> doubts = data.doubts ? data.doubts() : std::vector<Doubt>();
+    for (const Doubt& doubt : doubts) log::warn("data", warning_of(doubt));
     begin_file();
   }
 

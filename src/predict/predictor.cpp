@@ -11,6 +11,7 @@
 #include "data/cost_order.h"
 #include "data/detection_dataset.h"
 #include "data/names.h"
+#include "data/shape_text.h"
 #include "device/failure.h"
 #include "device/memory_phase.h"
 #include "measure/timing.h"
@@ -28,12 +29,6 @@ namespace {
 
 constexpr int64_t kPassesForLatency = 5;  // of which the median counts
 
-std::string shape_in_words(const DatasetInfo& info) {
-  std::vector<std::string> sizes;
-  for (const int64_t size : info.input_shape) sizes.push_back(std::to_string(size));
-  return join(sizes, " × ");
-}
-
 // Whether a model for samples of the one kind may take those of the other. That it does shows when it runs.
 bool alike(const DatasetInfo& train, const DatasetInfo& other) {
   using Kind = DatasetInfo::Kind;
@@ -49,8 +44,8 @@ bool alike(const DatasetInfo& train, const DatasetInfo& other) {
 
 [[noreturn]] void fail_samples(const PredictionData& data, const std::string& why) {
   throw Error(ExitCode::kBadData, data.where,
-              cat("holds samples of ", shape_in_words(data.data->info()),
-                  "; the model was built for samples of ", shape_in_words(data.trained_on), why),
+              cat("holds samples of ", shape_text(data.data->info().input_shape),
+                  "; the model was built for samples of ", shape_text(data.trained_on.input_shape), why),
               "predict on data like the run's; --set data.validation.… changes how they are made");
 }
 
@@ -105,9 +100,9 @@ std::unique_ptr<Dataset> load_source(const Recipe& recipe, const std::string& so
     const DatasetPlace like = place_like(recipe);
     data.source = cat(fs::canonical(source).string(), " as ", words_of(like.choice));
     data.where = source;
-    const std::unique_ptr<Dataset> known = make_dataset(like);
+    const std::shared_ptr<const Dataset> known = make_dataset(like);
     auto files = make_unlabelled(source, like, *known);
-    data.doubts = doubts_of_unlabelled(source, like, *known, *files);
+    data.doubts = [=, samples = files.get()] { return doubts_of_unlabelled(source, like, *known, *samples); };
     if (const auto* const named = dynamic_cast<const Named*>(files.get()))
       data.note = named->changes_of_files();
     return files;

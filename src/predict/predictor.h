@@ -25,7 +25,9 @@ struct PredictionData {
   DatasetInfo trained_on = {};
   std::vector<std::string> class_names = {};  ///< of the training data; empty: numbers only
   std::string note = {};                      ///< what is done to files to make samples of them; "": nothing
-  std::vector<Doubt> doubts = {};             ///< of new files, beside the training data
+
+  /// Looks at new files beside the training data; null: there are none. The recipe must outlive it.
+  std::function<std::vector<Doubt>()> doubts = nullptr;
 
   /// A sample's file, where samples have names; else null. This object must outlive it.
   std::function<std::string(int64_t sample)> sample_name() const;

@@ -13,6 +13,7 @@
 #include "data/channels_last.h"
 #include "data/fingerprint.h"
 #include "data/names.h"
+#include "data/shape_text.h"
 #include "device/cores.h"
 #include "device/failure.h"
 #include "device/generators.h"
@@ -75,12 +76,10 @@ int64_t prefetch_bytes(const Budget& asked, const Device& device, int64_t ranks_
 }
 
 std::string describe(const DatasetInfo& info) {
-  std::vector<std::string> sizes;
   std::string inputs;
-  for (const int64_t size : info.input_shape) sizes.push_back(std::to_string(size));
   for (const InputInfo& input : info.inputs) inputs += cat(inputs.empty() ? " (" : ", ", input.name);
   if (!inputs.empty()) inputs += ")";
-  return cat("samples of ", join(sizes, " × "), inputs, " with ", info.classes,
+  return cat("samples of ", shape_text(info.input_shape), inputs, " with ", info.classes,
              " classes or numbers to predict");
 }
 

@@ -3,6 +3,7 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "data/loader.h"
+#include "data/shape_text.h"
 #include "device/failure.h"
 #include "device/generators.h"
 #include "plan/scopes.h"
@@ -10,15 +11,9 @@
 namespace autotrain {
 namespace {
 
-std::string in_words(const DatasetInfo& info) {
-  std::vector<std::string> sizes;
-  for (const int64_t size : info.input_shape) sizes.push_back(std::to_string(size));
-  return join(sizes, " × ");
-}
-
 void check(Workbench& bench, const Dataset& data, const char* key) {
-  const DatasetInfo own = data.info(), trained = bench.data.train->info();
-  if (own.input_shape == trained.input_shape) return;
+  const std::vector<int64_t> own = data.info().input_shape, trained = bench.data.train->info().input_shape;
+  if (own == trained) return;
   const EvaluationMode mode(bench.task->module());
   const BufferScope buffers(*bench.task);
   Loader loader(data, Stream(0, data.size(), /*shuffle=*/false), repeated({consecutive(0, 1)}),
@@ -30,11 +25,11 @@ void check(Workbench& bench, const Dataset& data, const char* key) {
     throw;
   } catch (const std::exception& error) {
     if (classify_failure(error) != Failure::kOther) return;
-    throw Error(
-        ExitCode::kBadRecipe, key,
-        cat("has samples of ", in_words(own), ", which the model does not take; it was built for samples of ",
-            in_words(trained), ": ", first_line(error)),
-        "give both data of one size, by the same keys where these say it");
+    throw Error(ExitCode::kBadRecipe, key,
+                cat("has samples of ", shape_text(own),
+                    ", which the model does not take; it was built for samples of ", shape_text(trained),
+                    ": ", first_line(error)),
+                "give both data of one size, by the same keys where these say it");
   }
 }
 

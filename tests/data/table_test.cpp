@@ -597,68 +597,73 @@ std::string rows_with(const std::string& header, const std::function<std::string
   return content;
 }
 
-TEST(Table, DoubtsFeaturesThatAreNone) {
+// A look at such rows has this doubt and no other; "": it has none.
+void expect_doubt(const std::string& header, const std::function<std::string(int)>& fields,
+                  const std::string& doubt, LookDepth depth = LookDepth::kStart) {
   const TemporaryFolder folder;
-  const auto expect = [&](const std::string& header, const std::function<std::string(int)>& fields,
-                          const std::string& doubt, LookDepth depth = LookDepth::kStart) {
-    const Texts doubts = doubts_of(look_of(folder.write("t.csv", rows_with(header, fields)), {}, depth));
-    ASSERT_EQ(doubts.size(), doubt.empty() ? 0U : 1U) << testing::PrintToString(doubts);
-    if (!doubts.empty()) {
-      EXPECT_TRUE(test::holds(doubts[0], doubt));
-    }
-  };
+  const Texts doubts = doubts_of(look_of(folder.write("t.csv", rows_with(header, fields)), {}, depth));
+  ASSERT_EQ(doubts.size(), doubt.empty() ? 0U : 1U) << testing::PrintToString(doubts);
+  if (!doubts.empty()) {
+    EXPECT_TRUE(test::holds(doubts[0], doubt));
+  }
+}
+
+TEST(Table, DoubtsFeaturesThatAreNone) {
   const auto number = [](int i) { return std::to_string(i); };
-  expect(
+  expect_doubt(
       "a", [](int i) { return std::to_string(i * 5 % 13); }, "");
-  expect("a", number, "look like row numbers: ");
-  expect(
+  expect_doubt("a", number, "look like row numbers: ");
+  expect_doubt(
       "a", [](int i) { return std::to_string(1000 + 3 * i); }, "look like row numbers: ");
-  expect("", number, "columns without a name, which look like row numbers");
-  expect(
+  expect_doubt("", number, "columns without a name, which look like row numbers");
+  expect_doubt(
       "", [](int i) { return std::to_string(i * 5 % 13); }, "columns without a name: ");
-  expect(
+  expect_doubt(
       "a", [](int) { return std::string("7"); }, "of which all fields are the same");
-  expect(
+  expect_doubt(
       "a", [](int i) { return "n" + std::to_string(10 + i); }, "there once or twice");
   for (const char* const year_first : {"2024-01-", "2024/1/", "1.3."}) {
-    expect(
+    expect_doubt(
         "a", [&](int i) { return year_first + std::to_string(10 + i % 5); },
         "columns of dates, taken as categories: ");
   }
-  expect(
+  expect_doubt(
       "a", [](int i) { return "1.3-" + std::to_string(10 + i % 5); }, "");
-  expect(
+  expect_doubt(
       "a", [](int i) { return std::to_string(20240110 + i * 5 % 13); },
       "columns of dates, taken as numbers: ");
-  expect(
+  expect_doubt(
       "a", [](int i) { return std::to_string(20249910 + i * 5 % 13); }, "");
-  expect(
+  expect_doubt(
       "a", [](int i) { return i % 9 == 3 ? std::string("-999") : std::to_string(i * 5 % 13); },
       "may stand for what is missing: ");
-  expect(
+  expect_doubt(
       "a", [](int i) { return i % 9 == 3 ? std::string("99") : std::to_string(60 + i * 5 % 35); }, "");
-  expect(
+}
+
+TEST(Table, DoubtsFeaturesThatNameTheRowsOrAreWrittenInSeveralWays) {
+  expect_doubt(
       "user_id", [](int i) { return std::to_string(1000 + i * 7 % 31); }, "features that name the rows");
-  expect(
+  expect_doubt(
       "a", [](int i) { return std::to_string(1000 + i * 7 % 31); }, "");
-  expect(
+  expect_doubt(
       "a", [](int i) { return std::to_string(i * 7 % 31) + " kg"; },
       "numbers with units, taken as categories: ");
-  expect(
+  expect_doubt(
       "a", [](int i) { return "0" + std::to_string(i * 5 % 13); }, "leading zeros");
-  expect(
+  expect_doubt(
       "a", [](int i) { return std::string(i % 3 == 0   ? "Red"
                                           : i % 3 == 1 ? "red"
                                                        : "blue"); },
       "differ only in how they are written: ");
   for (const char* const unseen : {"red\u200b", "red\u00a0", "r\u00aded"}) {
-    expect(
+    expect_doubt(
         "a", [&](int i) { return std::string(i % 3 == 0   ? unseen
                                              : i % 3 == 1 ? "red"
                                                           : "blue"); },
         "differ only in how they are written: ");
   }
-  expect(
+  expect_doubt(
       "a", [](int i) { return std::string(i * i % 7 % 2 == 0 ? "left" : "right"); }, "give the target away",
       LookDepth::kWhole);
 }

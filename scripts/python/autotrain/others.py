@@ -2,9 +2,10 @@
 
 import copy
 import random
-import sys
 
 import torch
+
+from autotrain_export.twister import numpys
 
 from .errors import StepError
 
@@ -25,8 +26,7 @@ class ScalerStages:
 
 def is_generator(value):
     """Whether it draws random numbers from a state of its own."""
-    numpy = sys.modules.get("numpy")
-    kinds = (torch.Generator, random.Random, *((numpy.random.Generator, numpy.random.RandomState) if numpy else ()))
+    kinds = (torch.Generator, random.Random, *((numpys().Generator, numpys().RandomState) if numpys() else ()))
     return isinstance(value, kinds) and not isinstance(value, random.SystemRandom)
 
 
