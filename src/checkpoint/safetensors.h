@@ -18,7 +18,7 @@ namespace autotrain {
 /// Whether the format, as it is written here, has this type of numbers.
 bool can_be_saved(torch::ScalarType dtype);
 
-/// What stands in a header beside the tensors, whose name none of them can have.
+/// The key of a header under which its metadata stand; no tensor can have this name.
 inline constexpr const char* kMetadataName = "__metadata__";
 
 /// Writes tensors of any device and layout; equal tensors under equal names give equal bytes. A tensor that

@@ -9,7 +9,7 @@
 
 namespace autotrain {
 
-/// What stands for the id of a class that a file of annotations does not have.
+/// The id of a class to which a file of annotations gives none: no file can give this one.
 inline constexpr int64_t kNoCategoryId = std::numeric_limits<int64_t>::min();
 
 /// An object in an image. Lengths are parts of the image's width or height, in [0, 1].

@@ -18,8 +18,8 @@ struct CocoAnnotations {
       {};                             ///< names of the categories, by their ids, of which some may be missing
   FileNames images = {};              ///< in the file's order
   std::vector<ImageSize> sizes = {};  ///< of the images, as the file says
-  /// Of images and classes. A class that is none of this file's has the id of the training data;
-  /// kNoCategoryId where that one is another class's here.
+  /// The ids of images and of classes. A class that this file lacks has the id that the training data give
+  /// it; it has kNoCategoryId where another class has that id here.
   std::vector<int64_t> image_ids = {}, category_ids = {};
   ReadLabels boxes = {};
   int64_t crowds = 0;      ///< boxes of objects that nobody told apart

@@ -109,8 +109,8 @@ std::string unlabelled_files(const Choice& choice);
 std::unique_ptr<Dataset> make_unlabelled(const std::filesystem::path& path, const DatasetPlace& place,
                                          const Dataset& like);
 
-/// What is doubtful of files that were made into `samples` so, beside the training data: other units, or
-/// another scale. Nothing where its kind of data cannot say.
+/// Looks for what is doubtful in files that `make_unlabelled` made into `samples`: whether their numbers are
+/// of other units, or of another scale, than the training data's. Kinds of data that cannot say give nothing.
 std::vector<Doubt> doubts_of_unlabelled(const std::filesystem::path& path, const DatasetPlace& place,
                                         const Dataset& like, const Dataset& samples);
 

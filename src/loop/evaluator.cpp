@@ -353,7 +353,7 @@ std::optional<Evaluation> evaluate(Workbench& bench, const Dataset& data, int64_
                 every_nth(one_pass(data, micro_batch), ranks.place()), evaluation_loading(bench));
   EvaluationSums sums;
   SharedEvaluation shared(ranks, bench.device->torch_device());
-  // What a task draws is the same at every evaluation, in a run that was resumed too.
+  // A task draws the same numbers at every evaluation, and so does a run that was resumed.
   const torch::Device device = bench.device->torch_device();
   const GeneratorScope generators(device);
   int64_t done = 0, piece = ranks.place().rank;

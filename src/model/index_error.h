@@ -4,8 +4,8 @@
 
 namespace autotrain {
 
-/// Where a user's model met an index that its tables do not have, says so as of the data, whence indices
-/// come: tokens beyond the vocabulary, -1 as padding, targets that are no classes.
+/// Refuses the data where a user's model met an index that its tables do not have: indices come from the
+/// data, as tokens beyond the vocabulary, -1 as padding, or targets that are no classes.
 /// @param where in the model: "operator 3 of the model file, aten::embedding".
 /// @param reason of LibTorch, one line.
 /// @throws Error(kBadData) where it is such an error.

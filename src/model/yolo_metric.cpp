@@ -103,7 +103,7 @@ struct Frame {
     return {row[T::kLeft], row[T::kTop], row[T::kRight], row[T::kBottom], row[T::kScale]};
   }
 
-  // Nothing where the box lies in the border beside the image.
+  // Returns nothing where the box lies in the border beside the image.
   std::optional<CocoFound> found(const Detection& box) const {
     const double x = std::max<double>(box.left, left), y = std::max<double>(box.top, top);
     const double width = std::min<double>(box.right, right) - x;

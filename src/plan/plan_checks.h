@@ -24,8 +24,9 @@ bool may_accumulate(const PlanRequest& request);
 void check_window(const PlanRequest& request, const Workbench& bench,
                   const std::optional<SplitVerdict>& verdict, BatchPlan& plan);
 
-/// What is to be known of the task before its batches are cut; of the user's own gradients, where they are
-/// not. Nothing where there is nothing to check.
+/// Checks whether the task's batches may be cut, where they may have to be; where they are not cut, whether
+/// the gradients of a user's own code are proportional to the loss. Returns nothing where there is nothing to
+/// check.
 std::optional<SplitVerdict> verdict_on_cuts(const PlanRequest& request, Workbench& bench);
 
 }  // namespace autotrain
