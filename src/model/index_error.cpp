@@ -9,7 +9,8 @@
 namespace autotrain {
 
 void refuse_index(const std::string& reason, const std::string& where) {
-  constexpr std::array<std::string_view, 3> kWords = {"out of range", "out of bounds", "out-of-bounds"};
+  constexpr std::array<std::string_view, 4> kWords = {"out of range", "out of bounds", "out-of-bounds",
+                                                      "Class values must be"};  // the last of one_hot
   for (const std::string_view words : kWords) {
     if (reason.find(words) == std::string::npos) continue;
     throw Error(

@@ -5,6 +5,7 @@ from typing import Dict, NamedTuple, Tuple
 
 import torch
 from torch import nn
+from torch.nn.functional import one_hot
 from torch.utils.checkpoint import checkpoint
 
 
@@ -134,6 +135,28 @@ class Padded(nn.Module):
 
 def dropping_padded():
     return Padded(dropout=0.2)
+
+
+class OneHot(nn.Linear):
+    """Tokens as vectors that are 1 at one place."""
+
+    def forward(self, tokens):
+        return super().forward(one_hot(tokens, self.in_features).float())
+
+
+class PaddedOneHot(Padded):
+    def __init__(self):
+        super().__init__()
+        self.token = OneHot(24, 32)
+
+
+class OneHotMeans(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(24, 5)
+
+    def forward(self, tokens, padding):
+        return self.out(one_hot(tokens, 24).float().mean(1) + padding.float().mean(1, True))
 
 
 class PaddedWithLoss(nn.Module):

@@ -17,7 +17,7 @@ import numpy
 import strange_models as models
 import torch
 from export_test import EFFECTIVE, IMAGES, TOKENS, Exported, losses_in_python, made, plain
-from torch import nn
+from torch import nn, quantile
 from torch.nn import functional as F
 
 from safetensors.torch import load_file
@@ -60,6 +60,7 @@ class Followed(Exported):
         "differences": lambda h: torch.gradient(h, dim=1)[0] + torch.gradient(h, spacing=0.5, dim=-1, edge_order=2)[0],
         "a quantile": lambda h: h + h.quantile(0.3, 1, True),
         "quantiles": lambda h: h + torch.quantile(h, torch.tensor([0.1, 0.8]), dim=-1).sum(0)[:, None],
+        "a quantile by a name of its own": lambda h: h + quantile(h, 0.3, 1, True),
         "signs": lambda h: h + h.sgn() + torch.sgn(torch.fft.fft(h)).real,
     }
 

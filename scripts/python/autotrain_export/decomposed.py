@@ -1,17 +1,16 @@
-"""Functions of PyTorch that are traced for one size of the batch only, or that look at values, by others that compute the same."""
+"""Functions of PyTorch that are traced for one size of the batch only, that look at values, or that forget in a graph to look at them, by
+others that compute the same."""
 
 import math
 from functools import reduce
 
 import torch
-
-_take_along_dim, _gradient, _quantile, _sgn = torch.take_along_dim, torch.gradient, torch.quantile, torch.sgn
-_gaussian_nll_loss = torch.nn.functional.gaussian_nll_loss
+from torch.overrides import TorchFunctionMode
 
 
 def take_along_dim(input, indices, dim=None):
     if dim is None or input.dim() != indices.dim():
-        return _take_along_dim(input, indices, dim)
+        return torch.take_along_dim(input, indices, dim)
     dim %= input.dim()
     sizes = [b if isinstance(a, int) and a == 1 else a for a, b in zip(input.shape, indices.shape)]
     inputs, places = ([*sizes[:dim], tensor.shape[dim], *sizes[dim + 1 :]] for tensor in (input, indices))
@@ -28,7 +27,7 @@ def chain_matmul(*matrices):
 
 def gradient(input, *, spacing=1, dim=None, edge_order=1):
     if not isinstance(dim, int) or not isinstance(spacing, (int, float)):
-        return _gradient(input, spacing=spacing, dim=dim, edge_order=edge_order)
+        return torch.gradient(input, spacing=spacing, dim=dim, edge_order=edge_order)
 
     def part(first, length=1):
         return input.narrow(dim, first % input.shape[dim], length)
@@ -44,7 +43,7 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
     """Of numbers, of which no one is NaN."""
     if dim is None or interpolation != "linear":
-        return _quantile(input, q, dim, keepdim, interpolation=interpolation)
+        return torch.quantile(input, q, dim, keepdim, interpolation=interpolation)
     several = isinstance(q, torch.Tensor) and q.dim() > 0
     ordered = input.movedim(dim, -1).sort(-1).values
     last = input.shape[dim] - 1
@@ -64,13 +63,13 @@ def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
 
 
 def sgn(input):
-    return _sgn(input) if input.is_complex() else input.sign()
+    return torch.sgn(input) if input.is_complex() else input.sign()
 
 
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
     """Whatever the variances are, of which PyTorch refuses those below 0."""
     if not isinstance(var, torch.Tensor):
-        return _gaussian_nll_loss(input, target, var, full, eps, reduction)
+        return torch.nn.functional.gaussian_nll_loss(input, target, var, full, eps, reduction)
     var = var.unsqueeze(-1) if var.shape == input.shape[:-1] else var.clone()
     with torch.no_grad():
         var.clamp_(min=eps)
@@ -80,11 +79,26 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     return {"none": torch.Tensor.clone, "mean": torch.mean, "sum": torch.sum}[reduction](loss)
 
 
-# Where each is found, and by what name.
-PLACES = (
-    *((holder, function.__name__, function) for function in (take_along_dim, quantile, sgn) for holder in (torch, torch.Tensor)),
-    (torch, "gradient", gradient),
-    (torch, "chain_matmul", chain_matmul),
-    (torch.linalg, "multi_dot", multi_dot),
-    (torch.nn.functional, "gaussian_nll_loss", gaussian_nll_loss),
-)  # fmt: skip
+def one_hot(tensor, num_classes=-1):
+    """Of classes, each of which there is: in a graph, PyTorch's own makes zeros of another without a word."""
+    if num_classes == -1 or tensor.dtype != torch.int64:
+        return torch.nn.functional.one_hot(tensor, num_classes)
+    classes = torch.zeros((*tensor.shape, num_classes), dtype=torch.int64, device=tensor.device)
+    return classes.scatter(-1, tensor.unsqueeze(-1), 1)
+
+
+_INSTEAD = {
+    **{of: function for function in (take_along_dim, quantile, sgn) for of in (getattr(torch, function.__name__), getattr(torch.Tensor, function.__name__))},
+    torch.gradient: gradient,
+    torch.chain_matmul: chain_matmul,
+    torch.linalg.multi_dot: multi_dot,
+    torch.nn.functional.gaussian_nll_loss: gaussian_nll_loss,
+    torch.nn.functional.one_hot: one_hot,
+}
+
+
+class Decomposed(TorchFunctionMode):
+    """Calls them by whatever name a module has them."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return _INSTEAD.get(function, function)(*args, **(kwargs or {}))

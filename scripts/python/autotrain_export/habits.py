@@ -10,7 +10,6 @@ import torch._dynamo
 import torch.utils.checkpoint
 from torch._subclasses.fake_tensor import FakeTensor
 
-from . import decomposed
 from .errors import ExportError
 
 RECURRENT = ("lstm", "gru", "rnn_tanh", "rnn_relu")
@@ -210,8 +209,6 @@ def plainly(*modules, tracing=False):
             stack.enter_context(put(torch.nn.Module, "_apply", _apply_if_it_changes))
             stack.enter_context(put(torch._VF, "_pack_padded_sequence", _packing))
             stack.enter_context(put(torch, "affine_grid_generator", _affine_grid))
-            for holder, name, function in decomposed.PLACES:
-                stack.enter_context(put(holder, name, function))
             for kind in (FakeTensor, torch.SymFloat, torch.SymInt):
                 stack.enter_context(put(kind, "__format__", _in_a_text))
         stack.enter_context(put(decompositions, "one_layer_lstm", _one_layer_lstm))
