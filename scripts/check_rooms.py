@@ -35,7 +35,7 @@ PUBLIC = {
     "recipe.h": "recipe",
     "report.h": "report",
     "data.h": "data",
-    "metrics.h": "model", "task.h": "model",
+    "metrics.h": "model", "operator_kind.h": "model", "task.h": "model",
     "operator_counts.h": "measure",
     "sweep.h": "sweep", "sweep_result.h": "sweep",
     "plan.h": "plan",

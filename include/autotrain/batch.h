@@ -16,6 +16,7 @@ struct InputInfo {
   std::string name = {};
   torch::ScalarType type = torch::kFloat32;
   std::vector<int64_t> shape = {};  ///< of one sample
+  bool is_number = false;           ///< a number of its own in the data, [N], which has the shape [1] here
 
   bool operator==(const InputInfo&) const = default;
 };

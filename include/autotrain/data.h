@@ -65,6 +65,10 @@ struct DatasetInfo {
   /// Where a sample has several inputs: all of them, Batch::inputs first. Models that take one alone cannot
   /// learn from such data.
   std::vector<InputInfo> inputs = {};
+
+  /// Whether the only input of a sample, or its target, is a number of its own in the data, [N], where
+  /// batches have [n, 1]. TorchScript modules are given such as [n].
+  bool input_is_number = false, target_is_number = false;
 };
 
 /// Samples by index. `get` is called from several loader threads at once, whose stacks have 2 MiB, and must

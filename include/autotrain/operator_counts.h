@@ -7,15 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace autotrain {
+#include "autotrain/operator_kind.h"
 
-enum class OperatorKind {
-  kLinear,         ///< a matrix of weights times a vector for each row
-  kConvolution,    ///< transposed ones included
-  kMatrixProduct,  ///< of two activations
-  kAttention,      ///< scaled dot products: both products, whole rows, causal or not
-  kOther,          ///< elementwise, normalisation, look-up, copy: bytes only, no operations are counted
-};
+namespace autotrain {
 
 /// What one operator of a forward pass computes and moves if each operand is read once and each result
 /// written once. A multiplication and an addition are two operations.

@@ -81,9 +81,10 @@ enum class EventKind {
   kRollback,     ///< the run went back to a checkpoint
   kBadSample,    ///< one that could not be read was left out
   kBatch,        ///< updates have another number of samples from now on
+  kResumed,      ///< the run goes on with another recipe or other data than before
 };
 
-/// As metrics.jsonl has it: "skipped", "out_of_memory", "plan", "rollback", "bad_sample", "batch".
+/// As metrics.jsonl has it: "skipped", "out_of_memory", "plan", "rollback", "bad_sample", "batch", "resumed".
 std::string to_string(EventKind kind);
 
 /// Something that happened to the run.

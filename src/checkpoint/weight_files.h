@@ -13,7 +13,8 @@ namespace autotrain {
 /// The file of weights that a path of a user's stands for: itself, a safetensors file or an index; of a
 /// folder, the index or the safetensors file that it holds. What is not there is left to whoever opens it.
 /// @throws Error(kBadData) for a shard by itself, a file of another format (foreign_weights.h), and a folder
-/// that holds several of these; Error(kMissingFile) for one that holds none.
+/// that holds several of these; Error(kMissingFile) for one that holds none, naming its newest checkpoint
+/// where it is a run's.
 std::filesystem::path weights_named(const std::filesystem::path& path);
 
 /// Whether it is an index, by its ending.

@@ -13,6 +13,7 @@
 #include "cli/study_command.h"
 #include "cli/sweep_decode.h"
 #include "cli/sweep_serving.h"
+#include "model/pruned.h"
 #include "recipe/recipe_enums.h"
 #include "report/block_plot.h"
 #include "report/column.h"
@@ -36,6 +37,14 @@ std::string weights_file(const fs::path& given) {
                 "give --weights the folder of a run, a safetensors file or the folder of several");
   }
   if (!fs::is_directory(given / "checkpoints")) return given.string();
+  const auto pruned = is_run_folder(given) ? pruned_by_file(load_recipe(given / "recipe.yaml", {}).weights)
+                                           : std::optional<CompressedWeights>();
+  if (pruned && !pruned->kept.empty()) {
+    throw Error(ExitCode::kBadRecipe, given.string(),
+                "began with pruned weights: its checkpoints do not say which shapes those have",
+                cat("write them by autotrain export --run ", given.string(),
+                    " --output w.safetensors, and give --weights w.safetensors"));
+  }
   const CheckpointFolder checkpoints(given / "checkpoints");
   const auto newest = checkpoints.read_newest_state();
   if (newest) return evaluated_weights(checkpoints.path_of(newest->first)).string();

@@ -98,7 +98,8 @@ void Agreement::post(const std::string& mine) {
 }
 
 // Where nobody is late it is one call: handing one over to another thread takes longer than the store does.
-std::vector<std::string> Agreement::exchange(const std::string& mine, double seconds) {
+std::vector<std::string> Agreement::exchange(const std::string& mine, double seconds,
+                                             const std::function<void()>& look) {
   const int64_t round = round_;
   const auto messages = std::make_shared<std::map<int64_t, std::string>>();
   const auto taking = [store = store_, keys = RoundKeys(round), world = place_.world, messages] {
@@ -109,6 +110,7 @@ std::vector<std::string> Agreement::exchange(const std::string& mine, double sec
     taking();
   });
   for (const Stopwatch watch; messages->empty();) {
+    if (look) look();
     fail_if_lost();
     if (watch.seconds() > seconds) fail_if_late(round, seconds);
     call_store(taking);

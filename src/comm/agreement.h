@@ -3,6 +3,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -33,8 +34,10 @@ class Agreement {
   /// Everyone's message of this round, in the order of ranks.
   /// @param seconds after which ranks that have not come are given up: those that give signs of life as
   /// hanging.
+  /// @param look called now and then while others are waited for, which ends when this throws.
   /// @throws Error(kInterrupted) naming the ranks that are lost, hang or never began, or the store.
-  std::vector<std::string> exchange(const std::string& mine, double seconds);
+  std::vector<std::string> exchange(const std::string& mine, double seconds,
+                                    const std::function<void()>& look = {});
 
   /// Gives this round's message and does not wait for the others': their next round is this one's too.
   void post(const std::string& mine);

@@ -5,12 +5,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "autotrain/error.h"
+#include "base/descriptors.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "comm/address.h"
+#include "device/failure.h"
 
 namespace autotrain {
 
@@ -19,6 +23,7 @@ struct MeetingPlace::Store {
 };
 
 int listen_on(const std::string& host, int64_t port) {
+  errno = 0;
   addrinfo wanted{};
   wanted.ai_socktype = SOCK_STREAM;
   wanted.ai_flags = AI_PASSIVE;
@@ -32,13 +37,16 @@ int listen_on(const std::string& host, int64_t port) {
     if (::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
         ::bind(descriptor, each->ai_addr, each->ai_addrlen) == 0 && ::listen(descriptor, SOMAXCONN) == 0)
       return descriptor;
+    const int error = errno;
     ::close(descriptor);
+    errno = error;
   }
   return -1;
 }
 
 int listen_for(const Launch& launch) {
   const bool one_host = launch.place.local_world == launch.place.world;
+  errno = 0;
   if (!one_host && is_loopback(launch.meeting_host)) return -1;
   return listen_on(launch.meeting_host, launch.meeting_port);
 }
@@ -61,7 +69,13 @@ void MeetingPlace::serve() {
   options.isServer = true;
   options.waitWorkers = false;
   options.masterListenFd = descriptor_;
-  store_->server = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  try {
+    store_->server = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  } catch (
+      const std::exception& error) {  // c10d says of a process that may open no more files only where it fell
+    throw Error(ExitCode::kInputOutput, cat("127.0.0.1:", port_),
+                "the store where ranks meet cannot be served: " + first_line(error), kMoreOpenFiles);
+  }
 }
 
 std::vector<std::unique_ptr<Child>> MeetingPlace::start_ranks(

@@ -26,7 +26,7 @@ class MeetingPlace {
   MeetingPlace(const MeetingPlace&) = delete;
   MeetingPlace& operator=(const MeetingPlace&) = delete;
 
-  /// Begins to answer. Once.
+  /// Begins to answer. Once. @throws Error(kInputOutput) when no more files may be opened.
   void serve();
 
   int64_t port() const { return port_; }
@@ -46,7 +46,8 @@ class MeetingPlace {
 };
 
 /// A socket that listens for the server of a store on the interface that has this address, and on no other.
-/// @return its descriptor, closed by exec; the caller owns it. Negative when the address is not this host's.
+/// @return its descriptor, closed by exec; the caller owns it. Negative when the address is not this host's,
+/// or its port is taken: errno is EADDRINUSE then.
 int listen_on(const std::string& host, int64_t port);
 
 /// A socket that listens where the ranks of a launch meet, as `listen_on` makes it. It is negative also where

@@ -11,16 +11,23 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <mutex>
 #include <set>
+#include <string_view>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
+#include "autotrain/log.h"
+#include "base/clock.h"
+#include "base/interrupt.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "comm/address.h"
 #include "comm/group_exchange.h"
 #include "comm/meeting_place.h"
+#include "comm/roll_call.h"
 #include "device/failure.h"
 
 namespace autotrain {
@@ -28,12 +35,26 @@ namespace {
 
 constexpr double kFarewell = 5;  // seconds that a rank waits for the others when it leaves
 
-std::string farewell() {
-  return write_message({.note = "farewell"});
+constexpr const char* kLeaves = "farewell";
+
+constexpr const char* kSameForAll = "start all ranks with the same command and the same options";
+
+std::string farewell(const Place& place) {
+  return write_message({.note = kLeaves, .host = place.host});
 }
 
 std::string who(int64_t rank, const Message& message) {
   return cat("rank ", rank, " on ", message.host.empty() ? "a host without a name" : message.host);
+}
+
+// Not an interrupted run: started again, it would find the port taken again.
+[[noreturn]] void refuse_taken_port(const Launch& launch) {
+  throw Error(
+      ExitCode::kUsage, cat("rank ", launch.place.rank, " on ", launch.place.host),
+      cat("port ", launch.meeting_port,
+          " (MASTER_PORT), where the ranks are to meet, is taken on this host "
+          "by another process"),
+      "give all ranks another MASTER_PORT, or end what has this one; is another process rank 0, too?");
 }
 
 // Serves the store of the ranks for as long as the process lives: one run may follow another in it.
@@ -45,8 +66,62 @@ void serve_store(const Launch& launch) {
   options.isServer = true;
   options.waitWorkers = false;
   const int descriptor = listen_for(launch);
+  if (descriptor < 0 && errno == EADDRINUSE) refuse_taken_port(launch);
   if (descriptor >= 0) options.masterListenFd = descriptor;
-  server = new auto(c10::make_intrusive<c10d::TCPStore>(launch.meeting_host, options));
+  try {
+    server = new auto(c10::make_intrusive<c10d::TCPStore>(launch.meeting_host, options));
+  } catch (const std::exception& error) {
+    if (std::string_view(error.what()).find("EADDRINUSE") != std::string_view::npos)
+      refuse_taken_port(launch);
+    throw;
+  }
+}
+
+// What a rank does while it waits for others to start: a signal ends that, and whoever looks on is told once.
+class FirstWait {
+ public:
+  explicit FirstWait(std::string where) : where_(std::move(where)) {}
+
+  /// @param whom it waits for. @throws Error(kInterrupted).
+  void look(const std::string& whom) {
+    constexpr double kPatience = 5;  // seconds, more than ranks that are started together are apart
+    stop_if_interrupted(where_.c_str(),
+                        cat("a signal ended the waiting for ", whom, "; nothing else was begun yet").c_str());
+    if (told_ || watch_.seconds() < kPatience) return;
+    told_ = true;
+    log::warn("comm", cat("waiting for ", whom, " at ", where_, " (SIGTERM ends the waiting)"));
+  }
+
+ private:
+  std::string where_;
+  Stopwatch watch_;
+  bool told_ = false;
+};
+
+std::string server_of(const Launch& launch) {
+  return launch.agent_store ? "torchrun's store" : "rank 0";
+}
+
+// The store of all ranks, which c10d tries to reach for as long as it takes them to start.
+c10::intrusive_ptr<c10d::Store> reach_store(const Launch& launch, FirstWait& wait) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(launch.meeting_port);
+  options.waitWorkers = false;
+  const auto made = std::make_shared<c10::intrusive_ptr<c10d::Store>>();
+  const auto connect = [made, options, host = launch.meeting_host] {
+    *made = c10::make_intrusive<c10d::TCPStore>(host, options);
+  };
+  const std::string server = server_of(launch);
+  constexpr double kLonger = 60;  // seconds that c10d may take beyond its own limit
+  if (!AbandonableThread().run(Ranks::kToCome + kLonger, connect, [&] { wait.look(server); }))
+    throw std::runtime_error(server + " does not answer");
+  return *made;
+}
+
+// Whether an error says all itself of ranks that have not met: a refusal, or that a signal came.
+bool says_all(const std::exception& error) {
+  const auto* const own = dynamic_cast<const Error*>(&error);
+  return own != nullptr && (own->code() != ExitCode::kInterrupted || pending_interrupt() == Interrupt::kStop);
 }
 
 void prepare_process() {
@@ -144,25 +219,26 @@ std::unique_ptr<Ranks> Ranks::open(const Launch& launch, double patience) {
   if (launch.place.world == 1) return std::make_unique<Ranks>();
   static std::atomic<int64_t> opened = 0;  // by every rank equally often
   prepare_process();
+  const std::string where = cat(launch.meeting_host, ":", launch.meeting_port);
   try {
     const bool serves = launch.place.rank == 0 && !launch.agent_store;
     if (serves) serve_store(launch);
-    c10d::TCPStoreOptions options;
-    options.port = static_cast<uint16_t>(launch.meeting_port);
-    options.waitWorkers = false;
-    const c10::intrusive_ptr<c10d::Store> client =
-        c10::make_intrusive<c10d::TCPStore>(launch.meeting_host, options);
-    auto ranks =
-        std::make_unique<Ranks>(c10::make_intrusive<c10d::PrefixStore>(
-                                    cat("autotrain/", launch.restart, '/', opened.fetch_add(1)), client),
-                                launch.place, nullptr, address_for_peers(launch));
+    FirstWait wait(where);
+    const auto store = c10::make_intrusive<c10d::PrefixStore>(
+        cat("autotrain/", launch.restart, '/', opened.fetch_add(1)), reach_store(launch, wait));
+    RollCall roll(c10::make_intrusive<c10d::PrefixStore>("roll", store), launch.place, serves);
+    roll.answer([&] { wait.look(server_of(launch)); });
+    auto ranks = std::make_unique<Ranks>(store, launch.place, nullptr, address_for_peers(launch));
     ranks->serves_ = serves;
-    ranks->meet("here", patience);
+    ranks->meet("here", patience, [&] {
+      roll.fail_if_refused();
+      wait.look(ranks->not_heard_of());
+    });
     return ranks;
   } catch (const std::exception& error) {
+    if (says_all(error)) throw;
     throw Error(ExitCode::kInterrupted, cat("rank ", launch.place.rank),
-                cat("the ", launch.place.world, " ranks cannot meet at ", launch.meeting_host, ":",
-                    launch.meeting_port, ": ", first_line(error)),
+                cat("the ", launch.place.world, " ranks cannot meet at ", where, ": ", first_line(error)),
                 "did all of them start, and can all of them reach this address?");
   }
 }
@@ -181,6 +257,7 @@ std::unique_ptr<Ranks> Ranks::over(const std::shared_ptr<const RankGroup>& group
     ranks->find_neighbours(patience);
     return ranks;
   } catch (const std::exception& error) {
+    if (says_all(error)) throw;
     throw Error(ExitCode::kInterrupted, cat("rank ", group->rank()),
                 cat("the ", group->size(), " ranks of the process group cannot meet: ", first_line(error)),
                 "do all of them make a trainer over the group, and does its store still answer?");
@@ -189,10 +266,24 @@ std::unique_ptr<Ranks> Ranks::over(const std::shared_ptr<const RankGroup>& group
 
 // Ranks of one host share what it has.
 void Ranks::find_neighbours(double patience) {
-  const std::vector<Note> hosts = meet(place_.host, patience);
+  FirstWait wait("the store of the process group");
+  const std::vector<Note> hosts = meet(place_.host, patience, [&] { wait.look(not_heard_of()); });
   const auto mine = hosts.begin() + place_.rank;
   place_.local_rank = std::count(hosts.begin(), mine, *mine);
   place_.local_world = std::count(hosts.begin(), hosts.end(), *mine);
+}
+
+// Who keeps the first meeting waiting, as far as this rank can tell.
+std::string Ranks::not_heard_of() const {
+  constexpr double kEver = -1;
+  std::set<int64_t> ranks;
+  for (const SilentRank& each : agreement_->heartbeat().silent(kEver)) {
+    if (!each.heard) ranks.insert(each.rank);
+  }
+  if (ranks.empty()) return "the other ranks";
+  std::vector<std::string> names;
+  for (const int64_t rank : ranks) names.push_back(std::to_string(rank));
+  return cat(names.size() == 1 ? "rank " : "ranks ", some_of(names), " of ", place_.world);
 }
 
 void Ranks::connect(c10::Device device) {
@@ -218,7 +309,7 @@ void Ranks::connect(c10::Device device) {
 Ranks::~Ranks() {
   if (!agreement_) return;
   try {
-    if (!apart_) agreement_->exchange(farewell(), serves_ ? kLongest : kFarewell);
+    if (!apart_) agreement_->exchange(farewell(place_), serves_ ? kLongest : kFarewell);
   } catch (const std::exception&) {
     apart_ = true;
   }
@@ -234,12 +325,12 @@ void Ranks::enter(const char* phase) {
   if (agreement_) agreement_->heartbeat().enter(phase);
 }
 
-std::vector<Ranks::Note> Ranks::meet(const Note& mine, double patience) {
+std::vector<Ranks::Note> Ranks::meet(const Note& mine, double patience, const std::function<void()>& look) {
   if (!agreement_) return {mine};
   std::vector<std::string> texts;
   try {
-    texts = agreement_->exchange(write_message({.note = mine}), patience);
-  } catch (const Error&) {
+    texts = agreement_->exchange(write_message({.note = mine}), patience, look);
+  } catch (const std::exception&) {
     apart_ = true;
     throw;
   }
@@ -247,6 +338,9 @@ std::vector<Ranks::Note> Ranks::meet(const Note& mine, double patience) {
   for (const std::string& text : texts) messages.push_back(read_message(text));
   for (size_t rank = 0; rank < messages.size(); ++rank) {
     if (messages[rank].end) fail_as(static_cast<int64_t>(rank), messages[rank]);
+  }
+  for (size_t rank = 0; rank < messages.size(); ++rank) {
+    if (messages[rank].note == kLeaves) fail_as_left(static_cast<int64_t>(rank), messages[rank]);
   }
   std::vector<Note> notes;
   for (size_t rank = 0; rank < messages.size(); ++rank) {
@@ -268,11 +362,36 @@ void Ranks::fail_as(int64_t rank, const Message& message) {
               error.problem(), error.hint());
 }
 
+// A rank that has come to its end while this one has not was started to do something else.
+void Ranks::fail_as_left(int64_t rank, const Message& message) {
+  apart_ = true;
+  throw Error(ExitCode::kUsage, who(rank, message),
+              "has done all that it was to do, and other ranks have not", kSameForAll);
+}
+
+void Ranks::agree_on(const std::string& what) {
+  if (!agreement_) return;
+  constexpr const char *kWhat = "what", *kHost = "host";
+  const std::vector<Note> notes = meet({{kWhat, what}, {kHost, place_.host}});
+  const auto doing = [&](size_t rank) {
+    const std::string told = text_in(notes[rank], kWhat);
+    return told.empty() ? "do something else" : told;
+  };
+  const auto name = [&](size_t rank) {
+    return who(static_cast<int64_t>(rank), {.host = text_in(notes[rank], kHost)});
+  };
+  for (size_t rank = 0; rank < notes.size(); ++rank) {
+    if (doing(rank) == doing(0)) continue;
+    throw Error(ExitCode::kUsage, name(rank),
+                cat("is to ", doing(rank), ", and ", name(0), " is to ", doing(0)), kSameForAll);
+  }
+}
+
 void Ranks::fail_if_one_ended() {
   for (const auto& [rank, text] : agreement_->posted()) {
     const Message message = read_message(text);
     if (!message.end) continue;
-    agreement_->post(farewell());  // in the place of the note that this round would have had
+    agreement_->post(farewell(place_));  // in the place of the note that this round would have had
     fail_as(rank, message);
   }
 }

@@ -31,7 +31,8 @@ class Ranks {
 
   /// Meets the other ranks where `launch` says, to exchange notes.
   /// @param patience seconds after which ranks that have not come are given up.
-  /// @throws Error(kInterrupted) naming them.
+  /// @throws Error(kInterrupted) naming them, or because a signal ended the waiting; Error(kUsage) when they
+  /// were not started as the ranks of one run, or another process has the port.
   static std::unique_ptr<Ranks> open(const Launch& launch, double patience = kToCome);
 
   /// The ranks of a process group of the caller's own, which `connect` takes for tensors; ranks of one host
@@ -66,9 +67,17 @@ class Ranks {
 
   /// Everyone's note of this meeting, in the order of ranks.
   /// @param patience seconds after which a rank that gives signs of life but does not come is given up.
+  /// @param look called now and then while others are waited for; the ranks are apart when it throws.
   /// @throws FailureElsewhere when another rank shared one; the Error with which another rank ended, with
-  /// that rank's name; Error(kInterrupted) naming the ranks that are lost or hang.
-  std::vector<Note> meet(const Note& mine, double patience = kLongest);
+  /// that rank's name; Error(kUsage) naming one that is done, and has left; Error(kInterrupted) naming the
+  /// ranks that are lost or hang.
+  std::vector<Note> meet(const Note& mine, double patience = kLongest,
+                         const std::function<void()>& look = {});
+
+  /// Sees that all ranks are to do the same, before rounds of which each rank must know what they are about.
+  /// @param what "train", "plan".
+  /// @throws Error(kUsage) naming a rank that is to do something else; as `meet`.
+  void agree_on(const std::string& what);
 
   /// Rank 0's note. Those of the others are not looked at. @throws as `meet`.
   Note from_first(const Note& mine);
@@ -95,9 +104,11 @@ class Ranks {
   class Watched;
   class Claim;
   void find_neighbours(double patience);
+  std::string not_heard_of() const;
   void call_watched(std::function<void()> call);
   void fail_if_one_ended();
   [[noreturn]] void fail_as(int64_t rank, const Message& message);
+  [[noreturn]] void fail_as_left(int64_t rank, const Message& message);
 
   Place place_;
   c10::intrusive_ptr<c10d::Store> store_;

@@ -49,13 +49,24 @@ std::vector<std::string> class_names(const fs::path& folder) {
   return names;
 }
 
+constexpr const char* kJoinMarks = "convmv -f utf8 -t utf8 --nfc --notest FOLDER";
+
+// Whether one has its accents apart from their letters, and the other has not: they look the same.
+bool differ_by_marks_apart(const std::string& a, const std::string& b) {
+  return has_marks_apart(a) != has_marks_apart(b) && outline_of(a) == outline_of(b);
+}
+
 int32_t class_index(const std::vector<std::string>& classes, const std::string& name, const fs::path& root,
                     const ClassSource& source) {
   const auto at = std::lower_bound(classes.begin(), classes.end(), name);
   if (at != classes.end() && *at == name) return static_cast<int32_t>(at - classes.begin());
+  const auto alike = std::ranges::find_if(
+      classes, [&](const std::string& other) { return differ_by_marks_apart(name, other); });
   throw Error(ExitCode::kBadData, (root / name).string(),
               cat("is no class of ", source.what, ", which has ", some_of(classes)),
-              cat("remove the folder, or add the class to ", source.folder));
+              alike != classes.end()
+                  ? cat("write the folder's accents as in ", *alike, " there: ", kJoinMarks)
+                  : cat("remove the folder, or add the class to ", source.folder));
 }
 
 // The counts that the log announces.
@@ -118,12 +129,36 @@ void warn_of_left_out(const fs::path& root, const ClassFiles& files) {
                         join(named, "; ")));
 }
 
+// Classes that look the same, one from a Mac.
+void warn_of_marks_apart(const fs::path& root, const std::vector<std::string>& folders) {
+  std::map<std::string, std::string> by_outline;
+  for (const std::string& folder : folders)
+    if (!has_marks_apart(folder)) by_outline.emplace(outline_of(folder), folder);
+  for (const std::string& folder : folders) {
+    const auto found = by_outline.find(outline_of(folder));
+    if (found == by_outline.end() || !differ_by_marks_apart(folder, found->second)) continue;
+    log::warn("data",
+              cat(root.string(), ": two classes may be one: ", quote(found->second), " and ", quote(folder),
+                  ", whose accents stand apart from their letters. Try: ", kJoinMarks));
+  }
+}
+
 // What the names of a root's folders tell of classes that were not meant so.
 void warn_of_classes(const fs::path& root, const std::vector<std::string>& folders) {
   if (folders.size() == 1) {
     log::warn("data", cat(root.string(), ": has one class only, ", quote(folders[0]),
                           ": there is nothing to tell apart. Try: name as root the folder whose folders are "
                           "the classes"));
+  }
+  // What folders beside each other are called that are no classes: of a segmentation, or parts of the data.
+  static const std::set<std::string> kNoClasses = {"images",   "masks", "labels", "annotations",
+                                                   "train",    "val",   "valid",  "validation",
+                                                   "training", "test",  "testing"};
+  const auto is_no_class = [](const std::string& folder) { return kNoClasses.contains(lower(folder)); };
+  if (folders.size() > 1 && std::ranges::all_of(folders, is_no_class)) {
+    log::warn("data", cat(root.string(), ": ", some_of(folders),
+                          " are taken as classes, and are called as if they were none. Try: name as root the "
+                          "folder whose folders are the classes"));
   }
   std::map<std::string, std::string> by_sense;
   for (const std::string& folder : folders) {
@@ -133,14 +168,25 @@ void warn_of_classes(const fs::path& root, const std::vector<std::string>& folde
                           " are two classes, and differ only in how they are written. Try: move the files "
                           "into one folder if they are the same"));
   }
+  warn_of_marks_apart(root, folders);
 }
 
-// Images below the folders of classes are not read; a folder without any would have been refused.
+// How many images lie in a folder and below it; what may not be read there has none.
+int64_t count_images_below(const fs::path& folder) {
+  try {
+    return std::ssize(list_images_below(folder).images);
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+// Images below the folders of classes are not read; a class folder without any of its own would have been
+// refused.
 void warn_of_folders_below(const std::vector<fs::path>& folders) {
   for (const fs::path& folder : folders) {
-    const Listing listing = list_images(folder);
-    if (listing.images.empty()) continue;
-    return log::warn("data", cat(folder.string(), ": ", listing.images.size(),
+    const int64_t images = count_images_below(folder);
+    if (images == 0) continue;
+    return log::warn("data", cat(folder.string(), ": ", images,
                                  " images there are not read: those of a class lie in its folder itself. "
                                  "Try: move them up"));
   }

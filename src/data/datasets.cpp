@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "data/bad_samples.h"
 #include "data/balancing.h"
+#include "data/image_survey.h"
 
 namespace autotrain {
 
@@ -107,6 +108,13 @@ struct PlaceParameters {
   std::optional<Parameters> training = {};
 };
 
+// Where bits are left out there may be values that need them; else no image is read.
+std::vector<Doubt> doubts_of_unlabelled_images(const ImageList& images, const LookOptions& options) {
+  DataLook look{.role = DataRole::kPredicted};
+  if (images.reading.bits < 16) doubt_cut_values(see_images(images, options), images, look);
+  return look.doubts;
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> make_dataset(const DatasetPlace& place) {
@@ -161,6 +169,9 @@ std::unique_ptr<Dataset> make_unlabelled(const std::filesystem::path& path, cons
 
 std::vector<Doubt> doubts_of_unlabelled(const std::filesystem::path& path, const DatasetPlace& place,
                                         const Dataset& like, const Dataset& samples) {
+  const LookOptions options{.depth = LookDepth::kStart};
+  if (const auto* const images = dynamic_cast<const MadeOfImages*>(&itself(samples)))
+    return doubts_of_unlabelled_images(images->list(), options);
   const std::string& key = row_of(place.choice).looked_at_by;
   std::error_code error;
   if (key.empty() || !std::filesystem::is_regular_file(path, error)) return {};
@@ -170,7 +181,7 @@ std::vector<Doubt> doubts_of_unlabelled(const std::filesystem::path& path, const
   looked_at.parameters[key] = path.string();
   const Choice& training = place.training != nullptr ? *place.training : place.choice;
   return look_at({.choice = looked_at, .training = &training, .role = DataRole::kPredicted}, samples, &like,
-                 {.depth = LookDepth::kStart})
+                 options)
       .doubts;
 }
 

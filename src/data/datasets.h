@@ -110,7 +110,8 @@ std::unique_ptr<Dataset> make_unlabelled(const std::filesystem::path& path, cons
                                          const Dataset& like);
 
 /// Looks for what is doubtful in files that `make_unlabelled` made into `samples`: whether their numbers are
-/// of other units, or of another scale, than the training data's. Kinds of data that cannot say give nothing.
+/// of other units, or of another scale, than the training data's, and whether images have values that are cut
+/// off. Kinds of data that cannot say give nothing.
 std::vector<Doubt> doubts_of_unlabelled(const std::filesystem::path& path, const DatasetPlace& place,
                                         const Dataset& like, const Dataset& samples);
 

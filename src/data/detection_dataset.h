@@ -46,6 +46,7 @@ struct SampleBoxes {
 class DetectionDataset final : public Dataset,
                                public Preloadable,
                                public Named,
+                               public MadeOfImages,
                                public Crowded,
                                public Closing {
  public:
@@ -75,7 +76,7 @@ class DetectionDataset final : public Dataset,
   /// Other images as samples like these, without boxes.
   std::unique_ptr<Dataset> unlabelled(const std::filesystem::path& path) const;
 
-  ImageList list() const;
+  ImageList list() const override;
 
   int64_t size() const override { return all_.names.size(); }
   DatasetInfo info() const override;

@@ -166,6 +166,28 @@ std::span<const Span> part_of(std::span<const Span> documents, const Parameters&
   return split == "train" ? documents.first(border) : documents.subspan(border);
 }
 
+// As Macs wrote lines long ago: what is read as one line.
+bool has_carriage_returns_alone(std::span<const uint8_t> text) {
+  return std::ranges::find(text, '\n') == text.end() && std::ranges::find(text, '\r') != text.end();
+}
+
+constexpr const char* kConvertLines = "convert its lines: tr '\\r' '\\n' < FILE > NEW";
+
+[[noreturn]] void fail_empty_part(std::span<const Span> documents, const std::vector<MappedFile>& files,
+                                  const Parameters& p) {
+  std::string cure = documents.empty() ? "name more files; empty lines are no documents"
+                                       : "name more files, or set split: all or another validation_share";
+  if (!documents.empty() && p.text("document") != "line") cure += ", or document: line";
+  const auto odd = std::ranges::find_if(
+      files, [](const MappedFile& file) { return has_carriage_returns_alone(file.bytes()); });
+  if (odd != files.end()) {
+    cure = cat(odd->path().string(), " ends its lines by carriage returns alone: ", kConvertLines, "; or ",
+               cure);
+  }
+  throw Error(ExitCode::kBadData, "documents: split " + p.text("split"),
+              cat("holds none of the ", documents.size(), " documents of ", files.size(), " files"), cure);
+}
+
 std::unique_ptr<Dataset> make_documents(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
   std::vector<MappedFile> files;
@@ -176,11 +198,7 @@ std::unique_ptr<Dataset> make_documents(const DatasetRequest& request) {
     documents.insert(documents.end(), found.begin(), found.end());
   }
   const std::span<const Span> part = part_of(documents, p);
-  if (part.empty()) {
-    throw Error(ExitCode::kBadData, "documents: split " + p.text("split"),
-                cat("holds none of the ", documents.size(), " documents of ", files.size(), " files"),
-                "name more files; empty lines are no documents");
-  }
+  if (part.empty()) fail_empty_part(documents, files, p);
   return std::make_unique<Documents>(
       std::move(files), part,
       Documents::Options{.context = p.integer("context"), .multiple_of = p.integer("multiple_of")});
@@ -229,8 +247,13 @@ void look_at_documents(const LookRequest& request, DataLook& look) {
                               own->files()[longest.file].path().string(), ": offset ", longest.at));
   look.bars.push_back(lengths_of(documents));
   const bool whole = request.options.depth == LookDepth::kWhole;
-  for (const MappedFile& file : own->files()) look_at_text_file(file, request.options.depth, look);
-  doubt_shared_files(request, look);
+  for (const MappedFile& file : own->files()) {
+    look_at_text_file(file, request.options.depth, look);
+    if (request.made_from.parameters.text("document") != "file" && has_carriage_returns_alone(file.bytes()))
+      look.doubt("files of a single line, whose lines end by carriage returns alone", kConvertLines,
+                 file.path().string());
+  }
+  doubt_files(request, look);
   if (whole) doubt_repeated_documents(*own, dynamic_cast<const Documents*>(request.training), look);
 }
 
@@ -260,7 +283,7 @@ DatasetRow documents_row() {
           nullptr,
           "",
           look_at_documents,
-          {"document", "context"}};
+          {"document", "context", "multiple_of"}};
 }
 
 }  // namespace autotrain

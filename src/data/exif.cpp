@@ -1,3 +1,4 @@
+#include <array>
 #include <cstddef>
 
 #include "data/image_codec.h"
@@ -21,7 +22,9 @@ struct Numbers {
 }  // namespace
 
 int orientation_of_exif(std::span<const uint8_t> exif) {
-  constexpr uint32_t kOrientation = 0x0112, kShort = 3;
+  constexpr uint32_t kOrientation = 0x0112;
+  // Of whole numbers, by type: it is to be a SHORT, and some write another.
+  constexpr std::array<size_t, 5> kBytesOf = {0, 1, 0, 2, 4};
   constexpr size_t kEntryBytes = 12;
   if (exif.size() < 8 || exif[0] != exif[1] || (exif[0] != 'I' && exif[0] != 'M')) return 1;
   const Numbers numbers{exif, exif[0] == 'I'};
@@ -29,8 +32,9 @@ int orientation_of_exif(std::span<const uint8_t> exif) {
   for (size_t i = 0; i < entries; ++i) {
     const size_t entry = table + 2 + i * kEntryBytes;
     if (entry >= exif.size()) break;
-    if (numbers.at(entry, 2) != kOrientation || numbers.at(entry + 2, 2) != kShort) continue;
-    const uint32_t orientation = numbers.at(entry + 8, 2);
+    const uint32_t type = numbers.at(entry + 2, 2);
+    if (numbers.at(entry, 2) != kOrientation || type >= kBytesOf.size() || kBytesOf[type] == 0) continue;
+    const uint32_t orientation = numbers.at(entry + 8, kBytesOf[type]);
     return orientation >= 1 && orientation <= 8 ? static_cast<int>(orientation) : 1;
   }
   return 1;

@@ -46,7 +46,45 @@ int64_t readable_bytes(const fs::path& path) {
               "make it a file that you may read, or remove it");
 }
 
+// Calls `visit` with each character of a text in UTF-8.
+template <class Visit>
+void for_each_character(std::string_view text, Visit visit) {
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at + 1;
+    while (end < text.size() && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) ++end;
+    visit(text.substr(at, end - at));
+    at = end;
+  }
+}
+
+// Whether it belongs to the character before it: U+0300 to U+036F, a later part of a syllable of Hangul, a
+// sound mark of kana.
+bool is_mark(std::string_view character) {
+  const auto within = [character](std::string_view first, std::string_view last) {
+    return character.size() == first.size() && character >= first && character <= last;
+  };
+  return within("\xcc\x80", "\xcd\xaf") || within("\xe1\x85\xa0", "\xe1\x87\xbf") ||
+         within("\xe3\x82\x99", "\xe3\x82\x9a");
+}
+
 }  // namespace
+
+bool has_marks_apart(std::string_view name) {
+  bool has = false;
+  for_each_character(name, [&](std::string_view character) { has = has || is_mark(character); });
+  return has;
+}
+
+std::string outline_of(std::string_view name) {
+  std::string outline;
+  for_each_character(name, [&](std::string_view character) {
+    if (is_mark(character) && !outline.empty())
+      outline.back() = '?';
+    else
+      outline += character.size() == 1 ? character : "?";
+  });
+  return outline;
+}
 
 std::string with_slashes(std::string path) {
   std::ranges::replace(path, '\\', '/');

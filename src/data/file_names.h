@@ -30,6 +30,13 @@ class FileNames {
 /// A path whose folders are set apart by slashes, as Windows does not write it.
 std::string with_slashes(std::string path);
 
+/// Whether accents stand apart from their letters in a name, as Macs write them ("e" and U+0301 for "é").
+bool has_marks_apart(std::string_view name);
+
+/// What names that differ in that alone have in common: each character that has an accent or is not ASCII
+/// becomes "?". Others may have it in common, too.
+std::string outline_of(std::string_view name);
+
 /// How many files have each ending.
 using Endings = std::map<std::string, int64_t>;
 

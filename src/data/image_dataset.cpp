@@ -48,7 +48,8 @@ int64_t ImageDataset::size() const {
 DatasetInfo ImageDataset::info() const {
   return {.kind = DatasetInfo::Kind::kImages,
           .input_shape = {channels_, height_, width_},
-          .classes = content_.classes};
+          .classes = content_.classes,
+          .target_is_number = content_.target_is_number};
 }
 
 int64_t ImageDataset::ram_bytes() const {

@@ -16,10 +16,11 @@ namespace autotrain {
 class ImageDataset final : public Dataset, public Preloadable, public Classified {
  public:
   struct Content {
-    torch::Tensor images;  ///< [N, C, H, W] uint8, contiguous, or so with the channels last
-    torch::Tensor labels;  ///< [N] int64, [N, …] float32, on the CPU; or undefined
-    bool mapped = false;   ///< the images are part of a file, read when they are used
-    int64_t classes = 0;   ///< as in DatasetInfo
+    torch::Tensor images;           ///< [N, C, H, W] uint8, contiguous, or so with the channels last
+    torch::Tensor labels;           ///< [N] int64, [N, …] float32, on the CPU; or undefined
+    bool mapped = false;            ///< the images are part of a file, read when they are used
+    int64_t classes = 0;            ///< as in DatasetInfo
+    bool target_is_number = false;  ///< as in DatasetInfo
     /// Per channel; a pixel x in [0, 255] becomes (x ÷ 255 − mean) ÷ deviation.
     std::vector<double> mean = {0};
     std::vector<double> deviation = {1};

@@ -20,6 +20,14 @@ struct ImageSize {
 /// Larger than any image: decoding at least at this size is decoding at full size.
 constexpr ImageSize kFullSize{1 << 20, 1 << 20};
 
+/// How far the outermost pixels reach beyond the image, in parts of a pixel below 1.
+struct Overhang {
+  double top = 0;
+  double left = 0;
+  double bottom = 0;
+  double right = 0;
+};
+
 /// Pixels of an image file, [height, width, channels] bytes, row by row.
 struct DecodedImage {
   std::vector<uint8_t> pixels = {};
@@ -27,6 +35,7 @@ struct DecodedImage {
   int64_t channels = 0;      ///< 1: grey; 3: red, green, blue
   ImageSize full_size = {};  ///< of the file, as it is turned; `size` is smaller after scaled decoding
   int64_t largest = 255;     ///< value of a colour, of files with 16 bits before they became 8
+  Overhang overhang = {};    ///< after scaled decoding of an image whose sides the scale does not divide
 };
 
 /// What becomes of alpha. Where it is the same in all of an image it is no picture, and is dropped.
@@ -58,6 +67,7 @@ struct ImageFacts {
   int64_t bits = 8;         ///< of a channel
   bool alpha = false;
   bool palette = false;
+  int64_t unread_bands = 0;    ///< samples of a pixel beside its colours and alpha, which are left out
   bool unmarked_inks = false;  ///< inks without Adobe's mark, by which they are known to be stored inverted
   int orientation = 1;         ///< as of EXIF, 1 to 8; 1: stored upright
 };

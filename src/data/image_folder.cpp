@@ -31,7 +31,11 @@ const std::vector<double> kImageNetMean = {0.485, 0.456, 0.406};
 const std::vector<double> kImageNetDeviation = {0.229, 0.224, 0.225};
 
 // Images decoded when they are asked for.
-class ImageFolder final : public Dataset, public Preloadable, public Named, public Classified {
+class ImageFolder final : public Dataset,
+                          public Preloadable,
+                          public Named,
+                          public Classified,
+                          public MadeOfImages {
  public:
   enum class Resize { kCrop, kStretch, kPad };
 
@@ -67,7 +71,7 @@ class ImageFolder final : public Dataset, public Preloadable, public Named, publ
   const fs::path& root() const { return o_.root; }
   const ClassFiles& files() const { return files_; }
   const ImageReading& reading() const { return o_.reading; }
-  ImageList list() const {
+  ImageList list() const override {
     return {.count = size(), .path = [this](int64_t i) { return path(i); }, .reading = o_.reading};
   }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "data/image_codec.h"
 
@@ -60,6 +61,13 @@ void turn_upright(DecodedImage& image, int orientation) {
   const ImageSize stored = image.size;
   if (lies_down) std::swap(image.size.height, image.size.width);
   if (lies_down) std::swap(image.full_size.height, image.full_size.width);
+  const Overhang over = image.overhang;
+  const auto [first_row, last_row] =
+      from_below ? std::pair(over.bottom, over.top) : std::pair(over.top, over.bottom);
+  const auto [first_column, last_column] =
+      from_right ? std::pair(over.right, over.left) : std::pair(over.left, over.right);
+  image.overhang = lies_down ? Overhang{first_column, first_row, last_column, last_row}
+                             : Overhang{first_row, first_column, last_row, last_column};
   const std::vector<uint8_t> from = std::exchange(image.pixels, std::vector<uint8_t>(image.pixels.size()));
   const auto channels = static_cast<size_t>(image.channels);
   uint8_t* to = image.pixels.data();

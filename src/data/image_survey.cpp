@@ -42,6 +42,7 @@ void see_pixels(std::span<const uint8_t> file, const std::string& where, const I
   const DecodedImage small = decode_image(file, where, kAnySize, reading);
   seen.one_colour = has_one_colour(small);
   seen.largest = largest_value(small);
+  if (seen.facts.bits == 16) seen.widest = small.largest;
   if (seen.one_colour || seen.largest < kDark) {  // what is so when it is decoded small need not be
     const DecodedImage full = decode_image(file, where, kFullSize, reading);
     seen.one_colour = has_one_colour(full);
@@ -164,6 +165,16 @@ void doubt_values(const std::vector<SeenImage>& seen, const ImageList& images, D
   doubt_low_values(brightest->largest, images.path(brightest->index), "", look);
 }
 
+// Told of any that is seen: elsewhere in the program nothing says so.
+void doubt_bands(const std::vector<SeenImage>& seen, const ImageList& images, DataLook& look) {
+  for (const SeenImage& image : seen) {
+    if (image.facts.unread_bands == 0) continue;
+    look.doubt("images with more bands than grey or red, green and blue and alpha, which are left out",
+               "choose the bands that the model is to see, and write them as grey or RGB",
+               cat(images.path(image.index), ": ", image.facts.unread_bands, " left out"));
+  }
+}
+
 // Of the images that are not seen at the start, what tells without reading them.
 void doubt_empty_files(const std::vector<SeenImage>& seen, const ImageList& images, DataLook& look) {
   std::set<int64_t> known;
@@ -212,6 +223,8 @@ void tell_images(const std::vector<SeenImage>& seen, const ImageList& images, co
     if (doubtful || !image.fault.empty()) doubt_image(image, images, look);
   }
   doubt_values(seen, images, look);
+  doubt_cut_values(seen, images, look);
+  doubt_bands(seen, images, look);
   if (!whole) return doubt_empty_files(seen, images, look);
   tell_counts(
       seen, "formats", [](const SeenImage& s) { return s.facts.format; }, look);
@@ -225,6 +238,17 @@ void tell_images(const std::vector<SeenImage>& seen, const ImageList& images, co
   tell_counts(
       seen, "bits of a channel", [](const SeenImage& s) { return cat(s.facts.bits); }, look);
   tell_special(seen, images, look);
+}
+
+void doubt_cut_values(const std::vector<SeenImage>& seen, const ImageList& images, DataLook& look) {
+  const int64_t bits = images.reading.bits;
+  for (const SeenImage& image : seen) {
+    if (image.widest >> bits == 0) continue;
+    look.doubt("images of 16 bits with values beyond the bits that are used, which are cut off at white",
+               "train with data.train.bits: 16, or bring the images to one range",
+               cat(images.path(image.index), ": values up to ", image.widest, ", and ", bits,
+                   " bits are used, up to ", (int64_t{1} << bits) - 1));
+  }
 }
 
 }  // namespace autotrain

@@ -86,7 +86,9 @@ class Decompressor {
     step([this, eighths] { start(eighths); });
     DecodedImage image{.size = {info_.output_height, info_.output_width},
                        .channels = info_.output_components,
-                       .full_size = size()};
+                       .full_size = size(),
+                       .overhang = {.bottom = overhang(info_.output_height, info_.image_height, eighths),
+                                    .right = overhang(info_.output_width, info_.image_width, eighths)}};
     image.pixels.resize(static_cast<size_t>(image.size.height * image.size.width * image.channels));
     step([this, out = image.pixels.data()] { read_rows(out); });
     return image;
@@ -96,6 +98,11 @@ class Decompressor {
   template <class Calls>
   void step(Calls calls) {
     escape_.run(where_, "JPEG", calls);
+  }
+
+  // libjpeg rounds a scaled image's sides up: its last row and column may show little of the image.
+  static double overhang(JDIMENSION pixels, JDIMENSION full, int eighths) {
+    return pixels - full * eighths / 8.0;
   }
 
   bool has_inks() const { return info_.jpeg_color_space == JCS_CMYK || info_.jpeg_color_space == JCS_YCCK; }

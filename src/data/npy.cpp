@@ -29,7 +29,8 @@ struct Column {
 
   Column(std::shared_ptr<NpyArray> from, const std::string& name, torch::ScalarType type)
       : array(std::move(from)), info{name, type, {array->shape().begin() + 1, array->shape().end()}} {
-    if (info.shape.empty()) info.shape = {1};
+    info.is_number = info.shape.empty();
+    if (info.is_number) info.shape = {1};
   }
 
   // The rows are [H, W, C]; samples become [C, H, W].
@@ -102,7 +103,9 @@ class ArrayDataset final : public Dataset, public Preloadable, public Classified
     const std::vector<int64_t>& shape = columns_[0].info.shape;
     DatasetInfo info{.kind = shape.size() == 1 ? DatasetInfo::Kind::kVectors : DatasetInfo::Kind::kUnknown,
                      .input_shape = shape,
-                     .classes = targets_.classes};
+                     .classes = targets_.classes,
+                     .input_is_number = columns_[0].info.is_number,
+                     .target_is_number = targets_.is_number};
     for (const Column& column : columns_) {
       if (!column.info.name.empty()) info.inputs.push_back(column.info);
     }
@@ -225,7 +228,8 @@ std::unique_ptr<Dataset> make_npy(const DatasetRequest& request) {
         ImageDataset::Content{.images = mapped_images(inputs, range, channels_last),
                               .labels = std::move(targets.values),
                               .mapped = true,
-                              .classes = targets.classes},
+                              .classes = targets.classes,
+                              .target_is_number = targets.is_number},
         request.augment);
   }
   check_augmentations("npy", {}, request.augment);  // only images can be changed

@@ -192,8 +192,9 @@ NpyTargets read_numbers(const DatasetRequest& request, const NpyArray& file, Npy
   check_shape_of_numbers(request, file);
   std::vector<int64_t> shape = file.shape();
   shape[0] = range.count;
-  if (shape.size() == 1) shape.push_back(1);
-  NpyTargets targets{torch::empty(shape, torch::kFloat32), shape.back()};
+  const bool is_number = shape.size() == 1;
+  if (is_number) shape.push_back(1);
+  NpyTargets targets{torch::empty(shape, torch::kFloat32), shape.back(), is_number};
   convert_elements(file.type(), file.row(range.first), targets.values.numel(),
                    targets.values.mutable_data_ptr<float>());
   check_finite(file, targets.values, range);

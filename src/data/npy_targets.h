@@ -18,6 +18,7 @@ struct NpyRange {
 struct NpyTargets {
   torch::Tensor values = {};  ///< of the range, int64 or float32; undefined when there are none
   int64_t classes = 0;        ///< as in DatasetInfo
+  bool is_number = false;     ///< as DatasetInfo::target_is_number
 };
 
 /// The rows that the keys `first` and `limit` leave. @throws Error(kBadData) where there are none.

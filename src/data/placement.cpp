@@ -73,7 +73,7 @@ void draw_image(std::span<const uint8_t> file, const std::string& where, const I
                 const Placement& placement, const Planes& planes, const ImageReading& reading) {
   const DecodedImage image =
       with_channels(decode_image(file, where, least_size(size, placement), reading), planes.channels);
-  resample(image, scaled(placement.region, size, image.size), planes, placement.box);
+  resample(image, in_pixels_of(image, placement.region, size), planes, placement.box);
 }
 
 }  // namespace autotrain

@@ -6,18 +6,31 @@
 namespace autotrain {
 namespace {
 
+// Pixels of a row or column.
+struct Pixels {
+  int64_t first;
+  int64_t end;
+};
+
+// Those whose centres lie in the image; one at least.
+Pixels shown(int64_t size, double before, double behind) {
+  const int64_t first = before > 0.5 && size > 1 ? 1 : 0;
+  return {first, behind > 0.5 ? std::max(size - 1, first + 1) : size};
+}
+
 // Which pixels of a row or column make each pixel of the result, and by how much.
 class Taps {
  public:
-  // Result pixels [0, count) over [start, start + length) of a row of `size` pixels.
-  Taps(double start, double length, int64_t size, int64_t count) {
+  // Result pixels [0, count) over [start, start + length) of a row, made of its pixels `of`.
+  Taps(double start, double length, Pixels of, int64_t count) {
     const double step = length / static_cast<double>(count);
     const double reach = std::max(1.0, step);
     for (int64_t i = 0; i < count; ++i) {
       const double centre = start + (static_cast<double>(i) + 0.5) * step;
-      const int64_t first = std::clamp<int64_t>(std::llround(std::floor(centre - reach + 0.5)), 0, size - 1);
+      const int64_t first =
+          std::clamp<int64_t>(std::llround(std::floor(centre - reach + 0.5)), of.first, of.end - 1);
       const int64_t last =
-          std::clamp<int64_t>(std::llround(std::floor(centre + reach + 0.5)), first + 1, size);
+          std::clamp<int64_t>(std::llround(std::floor(centre + reach + 0.5)), first + 1, of.end);
       add(first, last, centre, reach);
     }
   }
@@ -87,17 +100,21 @@ void blend_columns(const float* row, const Taps& columns, int64_t first, const P
 
 }  // namespace
 
-Region scaled(const Region& region, const ImageSize& from, const ImageSize& to) {
-  const double vertical = static_cast<double>(to.height) / static_cast<double>(from.height);
-  const double horizontal = static_cast<double>(to.width) / static_cast<double>(from.width);
-  return {region.top * vertical, region.left * horizontal, region.height * vertical,
+Region in_pixels_of(const DecodedImage& image, const Region& region, const ImageSize& full) {
+  const Overhang& over = image.overhang;
+  const double height = static_cast<double>(image.size.height) - over.top - over.bottom;
+  const double width = static_cast<double>(image.size.width) - over.left - over.right;
+  const double vertical = height / static_cast<double>(full.height);
+  const double horizontal = width / static_cast<double>(full.width);
+  return {over.top + region.top * vertical, over.left + region.left * horizontal, region.height * vertical,
           region.width * horizontal};
 }
 
 void resample(const DecodedImage& image, const Region& region, const Planes& planes, const Box& box) {
   // Rows first: that loop runs along contiguous memory, and leaves only the result's rows to the other.
-  const Taps rows(region.top, region.height, image.size.height, box.height);
-  const Taps columns(region.left, region.width, image.size.width, box.width);
+  const Overhang& over = image.overhang;
+  const Taps rows(region.top, region.height, shown(image.size.height, over.top, over.bottom), box.height);
+  const Taps columns(region.left, region.width, shown(image.size.width, over.left, over.right), box.width);
   const int64_t first = columns.first_pixel(), end = columns.end_pixel();
   std::vector<float> row(static_cast<size_t>((end - first) * image.channels));
   for (int64_t y = 0; y < box.height; ++y) {

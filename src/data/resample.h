@@ -14,8 +14,8 @@ struct Region {
   double width = 0;
 };
 
-/// The same rectangle of an image that was scaled from one size to another.
-Region scaled(const Region& region, const ImageSize& from, const ImageSize& to);
+/// A rectangle of an image of the size `full` in the pixels of that image as it was decoded, perhaps smaller.
+Region in_pixels_of(const DecodedImage& image, const Region& region, const ImageSize& full);
 
 /// A rectangle of whole pixels.
 struct Box {
@@ -36,7 +36,8 @@ struct Planes {
 
 /// Draws `region` of an image into `box` of planes with as many channels, values in [0, 255]: bilinear, with
 /// the filter widened over all pixels that become one when the image shrinks (Pillow's BILINEAR,
-/// torchvision's antialias=True). Pixels of the image around the region take part in its edges.
+/// torchvision's antialias=True). Pixels of the image around the region take part in its edges,
+/// but not those whose centres lie beyond the image.
 /// Preconditions: the region lies in the image and is not empty, the box lies in the planes.
 void resample(const DecodedImage& image, const Region& region, const Planes& planes, const Box& box);
 

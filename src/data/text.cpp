@@ -102,7 +102,7 @@ void look_at_text(const LookRequest& request, DataLook& look) {
   look.what =
       cat("text: ", format_count(bytes), " bytes in ", files.size(), files.size() == 1 ? " file" : " files",
           ", ", format_count(request.data.size()), " windows of ", format_count(p.integer("context")));
-  doubt_shared_files(request, look);
+  doubt_files(request, look);
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 #include <tiffio.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
 #include "autotrain/error.h"
 #include "base/text.h"
@@ -79,6 +81,7 @@ class TiffPage {
             .bits = bits_,
             .alpha = alpha_,
             .palette = photometric_ == PHOTOMETRIC_PALETTE,
+            .unread_bands = unread_bands(),
             .orientation = orientation_ >= 1 && orientation_ <= 8 ? orientation_ : 1};
   }
 
@@ -97,9 +100,9 @@ class TiffPage {
     fail_image(where_, cat("damaged TIFF data: ", *message != '\0' ? message : "the header cannot be read"));
   }
 
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw Error(ExitCode::kBadData, where_, cat("is a TIFF ", what, ", which is not read"),
-                "convert it to PNG, or remove it");
+  [[noreturn]] void refuse(const std::string& what,
+                           const char* cure = "convert it to PNG, or remove it") const {
+    throw Error(ExitCode::kBadData, where_, cat("is a TIFF ", what, ", which is not read"), cure);
   }
 
   uint16_t field(uint32_t tag) {
@@ -128,6 +131,13 @@ class TiffPage {
     return photometric_ == PHOTOMETRIC_MINISBLACK || photometric_ == PHOTOMETRIC_MINISWHITE;
   }
 
+  int64_t unread_bands() const {
+    const int64_t colours = grey() || photometric_ == PHOTOMETRIC_PALETTE ? 1
+                            : photometric_ == PHOTOMETRIC_SEPARATED       ? 4
+                                                                          : 3;
+    return std::max<int64_t>(0, samples_ - colours - (alpha_ ? 1 : 0));
+  }
+
   void check_kind() {
     if (field(TIFFTAG_SAMPLEFORMAT) != SAMPLEFORMAT_UINT)
       refuse(cat("whose samples are no whole numbers from 0 on (", bits_, " bits each)"));
@@ -135,6 +145,10 @@ class TiffPage {
       std::array<char, 1024> why = {};
       if (bits_ > 8 || TIFFRGBAImageOK(tiff_.get(), why.data()) == 0)
         refuse(cat("of ", samples_, " samples of ", bits_, " bits"));
+      // One beside grey is alpha that was not called so; more are bands of which none is the image.
+      if (grey() && unread_bands() > 1)
+        refuse(cat("of ", samples_, " bands that are not said to be colours"),
+               "write the bands that the model is to see as grey or RGB");
       return;
     }
     const bool known = photometric_ == PHOTOMETRIC_MINISBLACK || photometric_ == PHOTOMETRIC_RGB;
@@ -201,8 +215,12 @@ class TiffPage {
 }  // namespace
 
 bool is_tiff(std::span<const uint8_t> file) {
-  return file.size() >= 8 &&
-         (std::memcmp(file.data(), "II*\0", 4) == 0 || std::memcmp(file.data(), "MM\0*", 4) == 0);
+  constexpr std::array<std::string_view, 4> kBeginnings = {
+      // the last two of files that may pass 4 GiB
+      {{"II*\0", 4}, {"MM\0*", 4}, {"II+\0", 4}, {"MM\0+", 4}}};
+  if (file.size() < 8) return false;
+  const std::string_view begin(reinterpret_cast<const char*>(file.data()), 4);
+  return std::ranges::find(kBeginnings, begin) != kBeginnings.end();
 }
 
 ImageFacts read_tiff_facts(std::span<const uint8_t> file, const std::string& where) {

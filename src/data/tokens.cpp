@@ -186,7 +186,7 @@ void look_at_tokens(const LookRequest& request, DataLook& look) {
                   files.size() == 1 ? " file" : " files", ", ", format_count(request.data.size()),
                   " windows of ", format_count(p.integer("context")));
   look.facts.emplace_back("dtype", p.text("dtype"));
-  doubt_shared_files(request, look);
+  doubt_files(request, look);
   if (vocabulary > kMostCounted) return;
   TokenCount count(vocabulary);
   if (bytes == 2)

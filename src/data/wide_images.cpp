@@ -7,7 +7,7 @@
 #include "autotrain/error.h"
 #include "base/files.h"
 #include "data/file_sequence.h"
-#include "data/image_file.h"
+#include "data/image_codec.h"
 
 namespace autotrain {
 namespace {
@@ -16,11 +16,9 @@ constexpr int64_t kImagesLookedAt = 256, kDecoded = 32;
 
 // Whether the first bytes are those of a PNG of 16 bits, or of a TIFF, whose depth may stand anywhere.
 bool may_be_wide(const std::string& path) {
-  std::array<char, 26> bytes = {};
+  std::array<uint8_t, 26> bytes = {};
   if (InputFile(path).read(bytes.data(), bytes.size()) < bytes.size()) return false;
-  const std::string_view begin(bytes.data(), bytes.size());
-  if (begin.substr(1, 3) == "PNG") return bytes[24] == 16;
-  return begin.starts_with(std::string_view("II*\0", 4)) || begin.starts_with(std::string_view("MM\0*", 4));
+  return is_png(bytes) ? bytes[24] == 16 : is_tiff(bytes);
 }
 
 // Calls `visit` with wide images' paths and contents until it says false.

@@ -16,19 +16,53 @@ namespace fs = std::filesystem;
 namespace {
 
 std::vector<fs::path> expand_pattern(const std::string& pattern) {
-  const CLocaleScope by_bytes;  // sorted alike everywhere
+  std::error_code error;
+  if (fs::is_regular_file(pattern, error)) return {pattern};  // though its name has brackets or braces
+  const CLocaleScope by_bytes;                                // sorted alike everywhere
+  bool folder = fs::is_directory(pattern, error);
   glob_t found{};
   const int result = ::glob(pattern.c_str(), GLOB_BRACE | GLOB_TILDE, nullptr, &found);
   std::vector<fs::path> files;
   for (size_t i = 0; result == 0 && i < found.gl_pathc; ++i) {
-    std::error_code error;
     if (fs::is_regular_file(found.gl_pathv[i], error)) files.emplace_back(found.gl_pathv[i]);
+    folder = folder || fs::is_directory(found.gl_pathv[i], error);
   }
   ::globfree(&found);
+  if (files.empty() && folder) {
+    throw Error(ExitCode::kMissingFile, pattern, "is a folder, and no file",
+                cat("name the files in it: ", (fs::path(pattern) / "*").string()));
+  }
   if (files.empty()) {
     throw Error(ExitCode::kMissingFile, pattern, "matches no file",
                 "check the path; patterns know *, ?, [a-z] and {a,b}");
   }
+  return files;
+}
+
+// All that the patterns match, by the path that symbolic links lead to.
+struct Matches {
+  std::vector<fs::path> files;     // each once, as it was first named
+  std::vector<fs::path> repeated;  // as they were named again
+};
+
+Matches match_files(const std::string& dataset, const std::vector<std::string>& patterns) {
+  if (patterns.empty()) {
+    throw Error(ExitCode::kBadRecipe, dataset + ": files", "names no file", "list files or patterns");
+  }
+  Matches matches;
+  std::set<fs::path> known;
+  for (const std::string& pattern : patterns) {
+    for (fs::path& file : expand_pattern(pattern)) {
+      const bool is_new = known.insert(fs::weakly_canonical(file)).second;
+      (is_new ? matches.files : matches.repeated).push_back(std::move(file));
+    }
+  }
+  return matches;
+}
+
+std::vector<fs::path> canonical_files(const char* where, const Parameters& parameters) {
+  std::vector<fs::path> files = matching_files(where, parameters.texts("files"));
+  for (fs::path& file : files) file = fs::weakly_canonical(file);
   return files;
 }
 
@@ -89,29 +123,25 @@ class WindowDataset final : public Dataset, public Preloadable {
 }  // namespace
 
 std::vector<fs::path> matching_files(const std::string& dataset, const std::vector<std::string>& patterns) {
-  if (patterns.empty()) {
-    throw Error(ExitCode::kBadRecipe, dataset + ": files", "names no file", "list files or patterns");
-  }
-  std::vector<fs::path> files;
-  for (const std::string& pattern : patterns) {
-    for (fs::path& file : expand_pattern(pattern)) files.push_back(std::move(file));
-  }
-  return files;
+  return match_files(dataset, patterns).files;
 }
 
-void doubt_shared_files(const LookRequest& request, DataLook& look) {
+void doubt_files(const LookRequest& request, DataLook& look) {
+  const Parameters& own = request.made_from.parameters;
+  for (const fs::path& file : match_files(key_of(look.role), own.texts("files")).repeated) {
+    look.doubt("files that are named more than once, and are read once",
+               "name each once; patterns name all that they match", file.string());
+  }
   const Parameters* const training = request.made_from.training;
   if (request.training == nullptr || training == nullptr) return;
-  const Parameters& own = request.made_from.parameters;
+  const std::vector<fs::path> files = canonical_files(key_of(look.role), own),
+                              theirs = canonical_files("data.train", *training);
   const bool parted = own.text("split") == "validation" && training->text("split") == "train" &&
-                      own.real("validation_share") == training->real("validation_share") &&
-                      own.texts("files") == training->texts("files");
+                      own.real("validation_share") == training->real("validation_share") && files == theirs;
   if (parted) return;
-  std::set<fs::path> known;
-  for (const fs::path& file : matching_files("data.train", training->texts("files")))
-    known.insert(fs::weakly_canonical(file));
-  for (const fs::path& file : matching_files(key_of(look.role), own.texts("files"))) {
-    if (!known.contains(fs::weakly_canonical(file))) continue;
+  const std::set<fs::path> known(theirs.begin(), theirs.end());
+  for (const fs::path& file : files) {
+    if (!known.contains(file)) continue;
     look.doubt(cat("files of the training data that the ", word_of(look.role), " data read, too"),
                "name other files, or give both the same files and validation_share with split: train and "
                "split: validation",

@@ -14,14 +14,17 @@ namespace autotrain {
 
 /// What the data sets of sequences share: files read end to end, cut into windows of tokens.
 
-/// The files that `patterns` match, in this order; the matches of one pattern are sorted.
+/// The files that `patterns` match, in this order; the matches of one pattern are sorted. A file that is
+/// named again, by a pattern, too, or by a symbolic link, is there once: one that were read twice would be on
+/// both sides of a split.
 /// @throws Error(kBadRecipe) when there is no pattern, Error(kMissingFile) when one matches no file.
 std::vector<std::filesystem::path> matching_files(const std::string& dataset,
                                                   const std::vector<std::string>& patterns);
 
-/// Doubts files of validation data that are training data, too, unless each reads its own part of them by
-/// `split`. Both data sets have the keys `files`, `split` and `validation_share`.
-void doubt_shared_files(const LookRequest& request, DataLook& look);
+/// Doubts files that are named more than once, and files of validation data that are training data, too,
+/// unless each reads its own part of them by `split`. Both data sets have the keys `files`, `split` and
+/// `validation_share`.
+void doubt_files(const LookRequest& request, DataLook& look);
 
 /// Which file holds which items of files that are read end to end.
 class FileSpans {

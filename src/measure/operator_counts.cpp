@@ -3,7 +3,6 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <unordered_map>
@@ -11,6 +10,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "measure/weight_uses.h"
+#include "model/operator_products.h"
 #include "step/operator_scope.h"
 #include "step/operator_values.h"
 
@@ -18,112 +18,6 @@ namespace autotrain {
 namespace {
 
 using Tensors = std::vector<torch::Tensor>;
-
-struct Products {
-  double flops = 0;
-  std::vector<size_t> factors;  // which operands are multiplied
-  // Over which dimension of each factor a product sums; nothing: all behind its first one, or none is known.
-  std::vector<std::optional<int64_t>> summed = {};
-};
-
-double volume(const torch::Tensor& tensor) {
-  return static_cast<double>(tensor.numel());
-}
-
-// Every element of the result is a sum over the last dimension of `left`, which meets the last one but one of
-// what stands right of it, or its only one.
-Products matrix_product(const Tensors& in, const Tensors& out, size_t left) {
-  const int64_t met = in[left + 1].dim() > 1 ? -2 : -1;
-  return {2 * volume(out[0]) * static_cast<double>(in[left].size(-1)), {left, left + 1}, {-1, met}};
-}
-
-// A weight [O, I].
-Products linear(const Tensors& in, const Tensors& out) {
-  return {2 * volume(out[0]) * static_cast<double>(in[0].size(-1)), {0, 1}};
-}
-
-// A weight [O, I / groups, …] makes volume ÷ O products for each element of the result; a transposed one,
-// whose first dimension is I, for each element of the input.
-template <bool transposed>
-Products convolution(const Tensors& in, const Tensors& out) {
-  const double window = volume(in[1]) / static_cast<double>(in[1].size(0));
-  const std::optional<int64_t> inputs = transposed ? std::optional<int64_t>(0) : std::nullopt;
-  return {2 * volume(transposed ? in[0] : out[0]) * window, {0, 1}, {std::nullopt, inputs}};
-}
-
-// Queries [.., L, D], keys [.., S, D], values [.., S, V]: scores and their sums of values.
-Products attention(const Tensors& in, const Tensors&) {
-  const double rows = volume(in[0]) / static_cast<double>(in[0].size(-1));
-  const auto keys = static_cast<double>(in[1].size(-2));
-  return {2 * rows * keys * static_cast<double>(in[1].size(-1) + in[2].size(-1)), {0, 1, 2}};
-}
-
-// From the gradient of the result, the input and the weight: those gradients of input and weight that are
-// wanted, each in as many products as the forward pass makes. The bias has one dimension and needs none.
-template <bool transposed>
-Products convolution_backward(const Tensors& in, const Tensors& out) {
-  const double window = volume(in[2]) / static_cast<double>(in[2].size(0));
-  const auto wanted = std::ranges::count_if(out, [](const torch::Tensor& each) { return each.dim() > 1; });
-  return {2 * volume(in[transposed ? 1 : 0]) * window * static_cast<double>(wanted), {0, 2}};
-}
-
-// The backward pass has twice the forward's operations: gradients of values, scores, queries and keys.
-Products attention_backward(const Tensors& in, const Tensors&) {
-  const Products forward = attention({in[1], in[2], in[3]}, {});
-  return {2 * forward.flops, {1, 2, 3}};
-}
-
-// A layer that recurs, in one direction: the rows of the input [.., I] times [gates · H, I], and those of the
-// states times [gates · H, H].
-Products recurrent(const Tensors& in, const Tensors&) {
-  const double rows = volume(in[0]) / static_cast<double>(in[0].size(-1));
-  return {2 * rows * (volume(in[1]) + volume(in[2])), {0, 1, 2}};
-}
-
-struct Rule {
-  const char* name;
-  OperatorKind kind;
-  size_t operands;  // that the rule looks at
-  Products (*products)(const Tensors& in, const Tensors& out);
-};
-
-template <size_t left>
-Products product_of(const Tensors& in, const Tensors& out) {
-  return matrix_product(in, out, left);
-}
-
-Products packed_linear(const Tensors& in, const Tensors& out) {
-  return {2 * volume(out[0]) * static_cast<double>(in[0].size(-1)), {0}};
-}
-
-constexpr std::array kRules = {
-    Rule{"aten::linear", OperatorKind::kLinear, 2, linear},
-    Rule{"aten::matmul", OperatorKind::kMatrixProduct, 2, product_of<0>},
-    Rule{"aten::mm", OperatorKind::kMatrixProduct, 2, product_of<0>},
-    Rule{"aten::bmm", OperatorKind::kMatrixProduct, 2, product_of<0>},
-    Rule{"aten::addmm", OperatorKind::kMatrixProduct, 3, product_of<1>},
-    Rule{"aten::baddbmm", OperatorKind::kMatrixProduct, 3, product_of<1>},
-    Rule{"aten::convolution", OperatorKind::kConvolution, 2, convolution<false>},
-    Rule{"aten::scaled_dot_product_attention", OperatorKind::kAttention, 3, attention},
-    Rule{"aten::convolution_backward", OperatorKind::kConvolution, 3, convolution_backward<false>},
-    Rule{"aten::_scaled_dot_product_flash_attention_for_cpu_backward", OperatorKind::kAttention, 4,
-         attention_backward},
-    Rule{"aten::mkldnn_rnn_layer", OperatorKind::kLinear, 3, recurrent},
-    Rule{"quantized::linear_dynamic", OperatorKind::kLinear, 1, packed_linear},
-};
-constexpr Rule kTransposed{"aten::convolution", OperatorKind::kConvolution, 2, convolution<true>};
-constexpr Rule kTransposedBackward{"aten::convolution_backward", OperatorKind::kConvolution, 3,
-                                   convolution_backward<true>};
-
-// The rule for a call; null where no product is counted.
-const Rule* rule_for(const char* name, c10::ArrayRef<const c10::IValue> inputs) {
-  const auto* const rule = std::ranges::find(kRules, std::string_view(name), &Rule::name);
-  if (rule == kRules.end()) return nullptr;
-  const auto flag = [&](size_t argument) { return inputs.size() > argument && inputs[argument].toBool(); };
-  if (rule->products == convolution<false> && flag(6)) return &kTransposed;
-  if (rule->products == convolution_backward<false> && flag(7)) return &kTransposedBackward;
-  return rule;
-}
 
 template <class Values>
 Tensors tensors_of(const Values& values) {
@@ -202,7 +96,7 @@ bool is_first_dimension(const torch::Tensor& view, int64_t d, const torch::Tenso
 // One call under way.
 struct Call {
   Tensors inputs;
-  const Rule* rule = nullptr;
+  const ProductRule* rule = nullptr;
   bool within_counted = false;  // a product or a kernel above it has all that it does
   bool has_all = false;         // it is one
   bool counted_below = false;
@@ -220,7 +114,7 @@ class Counter {
     call.within_counted = !calls_.empty() && (calls_.back().within_counted || calls_.back().has_all);
     if (!call.within_counted) {
       call.inputs = tensors_of(inputs_of(function));
-      call.rule = rule_for(function.name(), inputs_of(function));
+      call.rule = product_rule(function.name(), inputs_of(function));
       call.has_all = call.rule != nullptr || traits_of(function).is_kernel;
     }
     calls_.push_back(std::move(call));
@@ -313,7 +207,7 @@ class Counter {
   }
 
   static WeightUse use_of(const Weights::Weight& weight, const torch::Tensor& view, int64_t bytes,
-                          size_t operand, const Products& products, const Rule* rule) {
+                          size_t operand, const Products& products, const ProductRule* rule) {
     WeightUse use{.name = weight.name, .bytes = bytes};
     const auto factor = std::ranges::find(products.factors, operand);
     if (factor == products.factors.end()) return use;

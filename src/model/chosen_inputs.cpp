@@ -19,7 +19,10 @@ std::vector<std::string> names_of(const std::vector<InputInfo>& inputs) {
 
 std::vector<InputInfo> SampleShape::all_inputs() const {
   if (!inputs.empty()) return inputs;
-  return {{.name = "inputs", .type = vocabulary > 0 ? torch::kInt64 : torch::kFloat32, .shape = input}};
+  return {{.name = "inputs",
+           .type = vocabulary > 0 ? torch::kInt64 : torch::kFloat32,
+           .shape = input,
+           .is_number = input_is_number}};
 }
 
 ChosenInputs::ChosenInputs(const std::vector<std::string>& names, const SampleShape& shape) {

@@ -136,12 +136,14 @@ class Exported final : public Network {
   std::string fingerprint() const override { return file_.digest; }
 
   RecomputedBytes recompute(const Batch& batch, Precision precision) override {
-    constexpr double kMostWork = 16;  // bytes moved for each that is not kept
+    constexpr double kMostWork = 64;    // bytes moved for each that is not kept
+    constexpr double kMostShare = 0.2;  // of a pass
     const std::vector<torch::Tensor> given = all_given(batch);
     const std::string name = name_of_graphs(precision);
     graphs_in(name);
     std::shared_ptr<const graph::Graph>& training = file_.graphs.at(name).training;
-    const graph::Recomputation again = graph::recompute(*training, costs_of(training, given), kMostWork);
+    const graph::Recomputation again =
+        graph::recompute(*training, costs_of(training, given), kMostWork, kMostShare);
     kept_ = {name, training};
     training = std::make_shared<const graph::Graph>(again.graph);
     return {.before = again.bytes_before, .kept = again.kept_bytes, .operators = again.operators};

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "model/graph_uses.h"
 #include "model/index_error.h"
+#include "model/operator_products.h"
 
 namespace autotrain::graph {
 namespace {
@@ -21,6 +22,9 @@ namespace {
 using c10::IValue;
 using Kind = Argument::Kind;
 
+// Of products, in the time of moving a byte: about what processors reach in fp32. Those that multiply half
+// precision quickly reach more, and to them a product is less work than is taken here.
+constexpr double kOperationsForAByte = 16;
 constexpr int64_t kWorthSmallerForm = 64 << 10;  // bytes: what is smaller adds up to little
 
 int64_t floor_divided(int64_t a, int64_t b) {
@@ -282,13 +286,42 @@ void Pass::measure(size_t number, std::vector<IValue>& stack) {
     if (bytes == 0) bytes = static_cast<int64_t>(held.toTensor().storage().nbytes());
   };
   for_each_value(node, count);
+  const std::vector<torch::Tensor> taken = operands(node);
+  std::vector<IValue> arguments;
+  for (const Argument& argument : node.arguments) arguments.push_back(value_of(argument));
   call(node, stack);
   for (const auto& result : node.results) {
     if (result) count(*result);
   }
-  costs_->work[number] = is_view(node)      ? 0
-                         : only_moves(node) ? moved
-                                            : std::numeric_limits<double>::infinity();
+  const ProductRule* const rule =
+      product_rule(node.name, c10::ArrayRef<const IValue>(arguments.data(), arguments.size()));
+  if (is_view(node)) {
+    costs_->work[number] = moved = 0;
+  } else if (rule != nullptr && taken.size() >= rule->operands) {
+    // Weights are read once, however large a batch is.
+    costs_->work[number] = moved = rule->products(taken, results(node)).flops / kOperationsForAByte;
+  } else {
+    costs_->work[number] = only_moves(node) ? moved : std::numeric_limits<double>::infinity();
+  }
+  costs_->whole_work += moved;
+}
+
+std::vector<torch::Tensor> Pass::operands(const Node& node) const {
+  std::vector<torch::Tensor> tensors;
+  for_each_value(node, [&](size_t value) {
+    if (values_[value].isTensor() && values_[value].toTensor().defined())
+      tensors.push_back(values_[value].toTensor());
+  });
+  return tensors;
+}
+
+std::vector<torch::Tensor> Pass::results(const Node& node) const {
+  std::vector<torch::Tensor> tensors;
+  for (const auto& result : node.results) {
+    if (result && values_[*result].isTensor() && values_[*result].toTensor().defined())
+      tensors.push_back(values_[*result].toTensor());
+  }
+  return tensors;
 }
 
 void Pass::call(const Node& node, std::vector<IValue>& stack) {

@@ -14,9 +14,11 @@ namespace autotrain::graph {
 /// What a pass through a graph takes at one batch. The same figures each time: nothing is timed.
 struct GraphCosts {
   explicit GraphCosts(const Graph& graph) : work(graph.nodes.size()), bytes(graph.values) {}
-  std::vector<double>
-      work;  ///< by node: bytes that it reads and writes; infinite where it multiplies matrices
+  /// By node: bytes that it reads and writes, or those that could be moved while it multiplies; infinite
+  /// where it does neither, as far as is known.
+  std::vector<double> work;
   std::vector<int64_t> bytes;  ///< by value: of the memory that it lies in, or that it is kept in
+  double whole_work = 0;       ///< of all nodes, of which each at least moves what it takes and makes
 };
 
 /// One pass through a graph. Values are freed at their last use, as eager PyTorch frees them. What the
@@ -59,6 +61,8 @@ class Pass {
   void run(size_t begin, size_t end);
   void call(const Node& node, std::vector<c10::IValue>& stack);
   void measure(size_t number, std::vector<c10::IValue>& stack);
+  std::vector<torch::Tensor> operands(const Node& node) const;
+  std::vector<torch::Tensor> results(const Node& node) const;
   c10::IValue value_of(const Argument& argument) const;
   void shrink(const Node& node);
   void take_results(const Node& node, std::vector<c10::IValue>& stack);

@@ -31,6 +31,7 @@ class Places {
       if (gradient) fixed_.insert(place_of(*gradient));
     }
     find_kept(costs);
+    find_last_uses(costs);
   }
 
   size_t place_of(size_t value) const { return graph_.memory[value]; }
@@ -41,6 +42,18 @@ class Places {
   // What the forward half makes and the backward half takes, with its bytes.
   const std::map<size_t, int64_t>& kept() const { return kept_; }
   bool kept(size_t place) const { return kept_.contains(place); }
+
+  // Of the memory that its values lie in.
+  int64_t bytes(size_t place) const {
+    const auto found = bytes_.find(place);
+    return found == bytes_.end() ? 0 : found->second;
+  }
+
+  // Whether no operator of the backward half behind this one takes a value of the place.
+  bool last_used_by(size_t node, size_t place) const {
+    const auto found = last_uses_.find(place);
+    return found == last_uses_.end() || found->second <= node;
+  }
 
   int64_t kept_bytes(const std::set<size_t>& without) const {
     int64_t sum = 0;
@@ -100,11 +113,27 @@ class Places {
     }
   }
 
+  void find_last_uses(const GraphCosts& costs) {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      for_each_value(node, [&](size_t value) {
+        if (i >= graph_.backward_begin) last_uses_[place_of(value)] = i;
+      });
+      for (const auto& result : node.results) {
+        if (!result || !graph_.is_tensor[*result]) continue;
+        int64_t& bytes = bytes_[place_of(*result)];
+        bytes = std::max(bytes, costs.bytes[*result]);
+      }
+    }
+  }
+
   const Graph& graph_;
   std::set<size_t> fixed_;
   std::map<size_t, int64_t> kept_;
   std::map<size_t, size_t> written_;  // the last operator that writes to a place
   std::map<size_t, std::vector<size_t>> makers_;
+  std::map<size_t, int64_t> bytes_;
+  std::map<size_t, size_t> last_uses_;  // in the backward half
 };
 
 // Calls `use` with every tensor among what the node reads, running statistics left out.
@@ -129,6 +158,9 @@ class Rewriter {
       *out_ = graph_;
       out_->nodes.resize(graph_.backward_begin);
     }
+    for (const auto& [place, bytes] : places_.kept()) {
+      if (!again_.contains(place)) hold(place);
+    }
     for (size_t i = graph_.backward_begin; i < graph_.nodes.size(); ++i) {
       bool possible = true;
       for_each_tensor(graph_, graph_.nodes[i], [&](size_t value) {
@@ -137,12 +169,24 @@ class Rewriter {
       });
       if (!possible) return false;
       if (out_ != nullptr) out_->nodes.push_back(with_copies(graph_.nodes[i], copies_));
+      for (const auto& result : graph_.nodes[i].results) {
+        if (result && graph_.is_tensor[*result]) hold(places_.place_of(*result));
+      }
+      std::erase_if(held_, [&](size_t place) {
+        if (!places_.last_used_by(i, place)) return false;
+        held_bytes_ -= places_.bytes(place);
+        return true;
+      });
     }
     if (out_ != nullptr) find_last_uses(*out_);
     return true;
   }
 
   double work() const { return work_; }
+
+  // The most that the backward half holds at a time of what is kept, made again and made by it, gradients of
+  // parameters left out.
+  int64_t peak() const { return peak_; }
   int64_t operators() const { return operators_; }
 
  private:
@@ -176,11 +220,24 @@ class Rewriter {
     for (const size_t number : nodes) work_ += costs_.work[number];
     operators_ += std::ssize(nodes);
     if (out_ != nullptr) repeat(nodes, made);
+    int64_t on_the_way = 0;
+    for (const size_t each : made) {
+      if (!places_.kept(each)) on_the_way += places_.bytes(each);
+    }
     // What was made on the way and is kept nowhere is made again where it is needed again.
     for (const size_t each : made) {
-      if (places_.kept(each)) done_.insert(each);
+      if (!places_.kept(each)) continue;
+      done_.insert(each);
+      hold(each);
     }
+    peak_ = std::max(peak_, held_bytes_ + on_the_way);
     return true;
+  }
+
+  void hold(size_t place) {
+    if (places_.fixed(place) || !held_.insert(place).second) return;
+    held_bytes_ += places_.bytes(place);
+    peak_ = std::max(peak_, held_bytes_);
   }
 
   void repeat(const std::set<size_t>& nodes, const std::set<size_t>& made) {
@@ -230,20 +287,22 @@ class Rewriter {
   Graph* const out_;
   std::set<size_t> done_;            // places that were made again so far
   std::map<size_t, size_t> copies_;  // of their values
+  std::set<size_t> held_;            // places, while the backward half goes on
+  int64_t held_bytes_ = 0, peak_ = 0;
   double work_ = 0;
   int64_t operators_ = 0;
 };
 
 }  // namespace
 
-Recomputation recompute(const Graph& graph, const GraphCosts& costs, double most_work) {
+Recomputation recompute(const Graph& graph, const GraphCosts& costs, double most_work, double most_share) {
   constexpr int64_t kLeastShare = 4096;  // of all bytes, that are worth an operator
   const Places places(graph, costs);
   Recomputation result;
   result.bytes_before = places.kept_bytes({});
   struct Candidate {
     size_t place;
-    double bytes, work_per_byte;
+    double work_per_byte;
   };
   std::vector<Candidate> candidates;
   for (const auto& [place, bytes] : places.kept()) {
@@ -252,16 +311,23 @@ Recomputation recompute(const Graph& graph, const GraphCosts& costs, double most
     Rewriter counter(graph, costs, places, alone);
     const auto each = static_cast<double>(bytes);
     if (counter.write() && std::isfinite(counter.work()))
-      candidates.push_back({place, each, counter.work() / each});
+      candidates.push_back({place, counter.work() / each});
   }
   std::ranges::stable_sort(candidates, {}, &Candidate::work_per_byte);
 
   std::set<size_t> again;
+  Rewriter as_it_is(graph, costs, places, again);
+  check_invariant(as_it_is.write(), "without making anything again a graph is what it was");
+  int64_t peak = as_it_is.peak();
   for (const Candidate& candidate : candidates) {
     again.insert(candidate.place);
     Rewriter counter(graph, costs, places, again);
-    if (counter.write() && counter.work() - result.work <= most_work * candidate.bytes) {
+    // What is made again long before it is used is held as it was before.
+    if (counter.write() && counter.peak() < peak &&
+        counter.work() - result.work <= most_work * static_cast<double>(peak - counter.peak()) &&
+        counter.work() <= most_share * costs.whole_work) {
       result.work = counter.work();
+      peak = counter.peak();
     } else {
       again.erase(candidate.place);
     }

@@ -25,7 +25,7 @@ class Renaming {
         std::regex expression;
         expression.imbue(std::locale::classic());
         expression.assign(rule.substr(0, arrow));
-        rules_.emplace_back(std::move(expression), rule.substr(arrow + 4));
+        rules_.push_back({rule, std::move(expression), rule.substr(arrow + 4)});
       } catch (const std::regex_error& error) {
         throw Error(ExitCode::kBadRecipe, "model.weights.rename",
                     cat(quote(rule.substr(0, arrow)), " is no regular expression: ", error.what()),
@@ -35,14 +35,35 @@ class Renaming {
   }
 
   std::string operator()(const std::string& name) const {
-    for (const auto& [expression, replacement] : rules_) {
-      if (std::regex_match(name, expression)) return std::regex_replace(name, expression, replacement);
+    const Rule* const rule = rule_for(name);
+    return rule == nullptr ? name : std::regex_replace(name, rule->expression, rule->replacement);
+  }
+
+  // The rules that rename none of these tensors.
+  std::vector<std::string> idle(const std::vector<TensorEntry>& entries) const {
+    std::set<const Rule*> used;
+    for (const TensorEntry& entry : entries) used.insert(rule_for(entry.name));
+    std::vector<std::string> texts;
+    for (const Rule& rule : rules_) {
+      if (!used.contains(&rule)) texts.push_back(rule.text);
     }
-    return name;
+    return texts;
   }
 
  private:
-  std::vector<std::pair<std::regex, std::string>> rules_;
+  struct Rule {
+    std::string text;
+    std::regex expression;
+    std::string replacement;
+  };
+
+  const Rule* rule_for(const std::string& name) const {
+    const auto rule = std::ranges::find_if(
+        rules_, [&](const Rule& each) { return std::regex_match(name, each.expression); });
+    return rule == rules_.end() ? nullptr : &*rule;
+  }
+
+  std::vector<Rule> rules_;
 };
 
 class Taking {
@@ -64,6 +85,7 @@ class Taking {
   WeightsTaken compare(const WeightsFile& file) {
     std::set<const void*> taken, reshaped;
     for (const TensorEntry& entry : file.list()) note(entry, taken, reshaped);
+    result_.idle_rules = rename_.idle(file.list());
     for (const auto& [name, tensor] : tensors_) {
       const void* const id = tensor.unsafeGetTensorImpl();
       if (taken.contains(id) || reshaped.contains(id)) continue;  // under another of its names, too
@@ -73,12 +95,30 @@ class Taking {
     return result_;
   }
 
-  torch::Tensor target(const TensorEntry& entry) const {
+  // What the tensor of the file is read into; undefined where it is not wanted. One that is the model's under
+  // another name is read beside it, to be compared.
+  torch::Tensor target(const TensorEntry& entry) {
     const std::string name = rename_(entry.name);
     const auto found = tensors_.find(name);
     const bool wanted =
         found != tensors_.end() && !matches_any(name, recipe_.skip) && found->second.sizes() == entry.shape;
-    return wanted ? found->second.detach() : torch::Tensor();
+    if (!wanted) return {};
+    const torch::Tensor tensor = found->second.detach();
+    const auto [first, is_new] = filled_.try_emplace(found->second.unsafeGetTensorImpl(), entry.name);
+    if (is_new) return tensor;
+    return copies_.emplace_back(first->second, entry.name, tensor, torch::empty_like(tensor)).beside;
+  }
+
+  // A weight that the model has under several names is one, and so are its values.
+  void check_copies() const {
+    for (const Copy& copy : copies_) {
+      if (copy.tensor.equal(copy.beside)) continue;
+      throw Error(ExitCode::kBadData, *recipe_.file,
+                  cat("has other numbers in ", quote(copy.name), " than in ", quote(copy.first),
+                      ", which are one weight of this model"),
+                  "make the model with two weights; or name the one that is not to be taken: "
+                  "model.weights.skip");
+    }
   }
 
  private:
@@ -90,6 +130,13 @@ class Taking {
       return;
     }
     if (matches_any(name, recipe_.skip)) return;
+    const auto [source, is_new] = sources_.try_emplace(name, entry.name);
+    if (!is_new) {
+      throw Error(ExitCode::kBadRecipe, "model.weights.rename",
+                  cat("makes ", quote(name), " of two tensors of ", *recipe_.file, ", ",
+                      quote(source->second), " and ", quote(entry.name)),
+                  "write an expression that matches one of them");
+    }
     const torch::Tensor& tensor = found->second;
     if (tensor.is_floating_point() && !at::isFloatingType(entry.dtype)) {
       throw Error(
@@ -108,9 +155,17 @@ class Taking {
     }
   }
 
+  struct Copy {
+    std::string first, name;  // in the file
+    torch::Tensor tensor, beside;
+  };
+
   const WeightsRecipe& recipe_;
   Renaming rename_;
   std::map<std::string, torch::Tensor> tensors_;
+  std::map<std::string, std::string> sources_;  // of the model's tensors, in the file
+  std::map<const void*, std::string> filled_;   // tensors, and what in the file they are read from
+  std::vector<Copy> copies_;
   std::set<const void*> adapters_;
   WeightsTaken result_;
 };
@@ -118,6 +173,10 @@ class Taking {
 void check_match(const WeightsRecipe& recipe, const WeightsTaken& weights) {
   const bool missing = !weights.missing.empty() && recipe.missing == Unmatched::kFail;
   const bool reshaped = !weights.reshaped.empty() && recipe.shapes == Unmatched::kFail;
+  if (weights.taken.empty() && !missing && !reshaped && weights.left.empty()) {
+    throw Error(ExitCode::kBadData, *recipe.file, "holds no tensor that this recipe's model takes",
+                "leave model.weights out to begin with drawn weights");
+  }
   if (!missing && !reshaped && weights.left.empty()) return;
   std::string text = "does not hold the tensors of this recipe's model";
   if (missing) text += "\n  not in the file: " + some_of(weights.missing);
@@ -149,6 +208,7 @@ WeightsTaken take_weights(const WeightsRecipe& recipe, const torch::nn::Module& 
   check_match(recipe, result);
   file.read_some([&](const TensorEntry& entry) { return taking.target(entry); });
   check_finite_parameters(module, *recipe.file);
+  taking.check_copies();
   return result;
 }
 
@@ -160,6 +220,7 @@ std::string describe(const WeightsTaken& weights) {
   add("not taken, as asked", weights.skipped);
   add("not in the file", weights.missing);
   add("of another shape there", weights.reshaped);
+  add("rules that rename nothing", weights.idle_rules);
   return text;
 }
 

@@ -14,16 +14,18 @@ namespace autotrain {
 /// Lists by name what became of a model's tensors when its first weights were read.
 struct WeightsTaken {
   std::vector<std::string> taken = {};
-  std::vector<std::string> skipped = {};   ///< of the model, as asked
-  std::vector<std::string> missing = {};   ///< not in the file
-  std::vector<std::string> reshaped = {};  ///< of another shape there
-  std::vector<std::string> left = {};      ///< of the file, that the model has no place for
+  std::vector<std::string> skipped = {};     ///< of the model, as asked
+  std::vector<std::string> missing = {};     ///< not in the file
+  std::vector<std::string> reshaped = {};    ///< of another shape there
+  std::vector<std::string> left = {};        ///< of the file, that the model has no place for
+  std::vector<std::string> idle_rules = {};  ///< of model.weights.rename, that match nothing in the file
 };
 
 /// Fills parameters and buffers of `module` from the file that the recipe names, half precision becoming the
 /// module's own type. Precondition: it names one.
-/// @throws Error(kMissingFile, kBadData) naming the tensors that do not match, and Error(kBadRecipe) for a
-/// pattern that matches nothing.
+/// @throws Error(kMissingFile, kBadData) naming the tensors that do not match, or those that differ and are
+/// one in the model, and Error(kBadRecipe) for a pattern that matches nothing and rules that give two one
+/// name.
 WeightsTaken take_weights(const WeightsRecipe& recipe, const torch::nn::Module& module);
 
 /// "took 60 tensors; not taken, as asked: fc.weight, fc.bias".

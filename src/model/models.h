@@ -127,8 +127,9 @@ const Network* as_network(const torch::nn::Module& module);
 struct SampleShape {
   std::vector<int64_t> input;  ///< of one sample: [C, H, W], [features] or [context]
   int64_t classes = 0;
-  int64_t vocabulary = 0;              ///< > 0: inputs are tokens
-  std::vector<InputInfo> inputs = {};  ///< where there are several: all of them
+  int64_t vocabulary = 0;                                  ///< > 0: inputs are tokens
+  std::vector<InputInfo> inputs = {};                      ///< where there are several: all of them
+  bool input_is_number = false, target_is_number = false;  ///< as in DatasetInfo
 
   /// `inputs`, or the only one, whose name is "inputs".
   std::vector<InputInfo> all_inputs() const;

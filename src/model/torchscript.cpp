@@ -1,11 +1,10 @@
 #include "model/torchscript.h"
 
-#include <torch/csrc/jit/passes/inliner.h>
+#include <ATen/MemoryOverlap.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
-#include <torch/csrc/jit/serialization/import.h>
-#include <torch/version.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <map>
 #include <ostream>
 #include <set>
@@ -19,6 +18,8 @@
 #include "model/models.h"
 #include "model/one_number.h"
 #include "model/parts.h"
+#include "model/script_file.h"
+#include "model/script_state.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -26,53 +27,23 @@ namespace {
 
 namespace jit = torch::jit;
 
-constexpr const char* kScriptIt =
-    "write it with torch.jit.script(module).save(file), in PyTorch " TORCH_VERSION;
-
-jit::Module load_script(const fs::path& path) {
-  if (!fs::exists(path)) {
-    throw Error(
-        ExitCode::kMissingFile, path.string(), "there is no such file",
-        cat("model.file names a TorchScript file, from the folder ", fs::current_path().string(), " on"));
-  }
-  try {
-    return jit::load(path.string(), torch::kCPU);
-  } catch (const std::exception& error) {
-    if (classify_failure(error) != Failure::kOther) throw;
-    throw Error(ExitCode::kBadData, path.string(),
-                "is no TorchScript file that this program can read: " + first_line(error), kScriptIt);
-  }
-}
-
-// A module that was traced does in every mode what it did in the one in which it was traced: its operators
-// hold the mode as a constant, where scripted ones ask the module.
-void check_modes(const jit::Block& block, const std::string& path) {
-  for (const jit::Node* const node : block.nodes()) {
-    for (const jit::Block* const inner : node->blocks()) check_modes(*inner, path);
-    const c10::FunctionSchema* const schema = node->maybeSchema();
-    if (schema == nullptr) continue;
-    for (size_t i = 0; i < schema->arguments().size() && i < node->inputs().size(); ++i) {
-      const std::string& name = schema->arguments()[i].name();
-      if ((name != "train" && name != "training") || !jit::toIValue(node->input(i))) continue;
-      throw Error(ExitCode::kBadRecipe, path,
-                  cat("is fixed to one mode in ", node->kind().toQualString(),
-                      ": it was traced, and train() and eval() change nothing in it"),
-                  "script it: torch.jit.script(module); or export it with python -m autotrain_export");
-    }
-  }
-}
-
-void check_modes(const jit::Module& module, const std::string& path) {
-  const auto forward = module.find_method("forward");
-  if (!forward) throw Error(ExitCode::kBadData, path, "has no method forward", kScriptIt);
-  const std::shared_ptr<jit::Graph> graph = forward->graph()->copy();
-  jit::Inline(*graph);
-  check_modes(*graph->block(), path);
-}
-
 std::string digest_of(const fs::path& path) {
   const std::string bytes = read_file(path, int64_t{1} << 40);
   return cat(bytes.size(), " ", ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+// What went wrong stands last, below the traces of the script and above those of this program; of arguments
+// that do not fit it stands first.
+std::string reason_of(const std::string& text) {
+  std::string reason;
+  for (const std::string& line : split(text, '\n')) {
+    const std::string_view words = trim(line);
+    if (words.starts_with("Exception raised from")) break;
+    if (words.empty() || words.starts_with("frame #")) continue;
+    reason = std::string(words);
+    if (words.find("Expected a value of type") != std::string_view::npos) break;
+  }
+  return reason;
 }
 
 // The interpreter turns whatever an operator throws into a text. Memory that was refused is told by its type.
@@ -81,17 +52,20 @@ std::string digest_of(const fs::path& path) {
   if (classify_failure(error) != Failure::kOther || is_of_device(error)) throw;
   const std::string text = error.what();
   if (text.find("out of memory") != std::string::npos) C10_THROW_ERROR(OutOfMemoryError, text);
-  // What went wrong stands last, below the traces of the script.
-  std::string reason = first_line(error);
-  for (const std::string& line : split(text, '\n')) {
-    if (!trim(line).empty()) reason = std::string(trim(line));
-  }
+  const std::string reason = reason_of(text);
   refuse_index(reason, path);
   std::vector<std::string> tensors;
-  for (const c10::IValue& each : given)
+  bool real = false;
+  for (const c10::IValue& each : given) {
     tensors.push_back(cat(each.toTensor().sizes(), " ", each.toTensor().scalar_type()));
+    real |= each.toTensor().is_floating_point();
+  }
+  const bool wants_whole = real && reason.find("Long, Int") != std::string::npos;
   throw Error(ExitCode::kBadRecipe, path, cat("fails on a batch of ", join(tensors, " and "), ": ", reason),
-              "it is called with a batch of data.train: script a module that takes such samples");
+              wants_whole ? "data.train.inputs makes float32 of a .npy file, and arrays keep whole numbers: "
+                            "arrays: [ids=FILE.npy] in its place"
+                          : "it is called with a batch of data.train, where numbers are as their file has "
+                            "them, [N] as [n] and [N, 1] as [n, 1]: script a module that takes such samples");
 }
 
 // What a recipe says of a script's inputs and outputs.
@@ -102,6 +76,54 @@ struct Signature {
 };
 
 constexpr const char* kWhole = "all";  // what is returned is the loss
+
+bool takes_tensor(const c10::Argument& argument) {
+  return argument.type()->kind() == c10::TypeKind::TensorType ||
+         c10::TensorType::get()->isSubtypeOf(*argument.type());
+}
+
+bool is_called_targets(const std::string& name) {
+  static const std::set<std::string> kNames = {"labels", "label", "targets", "target", "y"};
+  return kNames.contains(name);
+}
+
+// Hears PyTorch's own losses warn that they hold each prediction against every target: [n, 1] and [n] give
+// [n, n]. Other warnings go where they went.
+class BroadcastWatch final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override {
+    if (warning.msg().starts_with("Using a target size") && multiplies(warning.msg()))
+      heard_ = warning.msg().substr(0, warning.msg().find(". "));
+    else if (before_ != nullptr)
+      before_->process(warning);
+  }
+  const std::string& heard() const { return heard_; }
+
+ private:
+  // The shapes of both stand in brackets.
+  static bool multiplies(const std::string& text) {
+    std::vector<std::vector<int64_t>> shapes;
+    for (size_t at = text.find('['); at != std::string::npos; at = text.find('[', at + 1)) {
+      std::vector<int64_t>& shape = shapes.emplace_back();
+      for (const std::string& size : split(text.substr(at + 1, text.find(']', at) - at - 1), ',')) {
+        if (int64_t number = 0; parse_integer(trim(size), number)) shape.push_back(number);
+      }
+    }
+    return shapes.size() == 2 &&
+           elements_of_both(shapes[0], shapes[1]) >
+               std::max(c10::multiply_integers(shapes[0]), c10::multiply_integers(shapes[1]));
+  }
+
+  static int64_t elements_of_both(c10::IntArrayRef a, c10::IntArrayRef b) {
+    int64_t elements = 1;
+    for (size_t i = 1; i <= std::max(a.size(), b.size()); ++i)
+      elements *= std::max(i <= a.size() ? a[a.size() - i] : 1, i <= b.size() ? b[b.size() - i] : 1);
+    return elements;
+  }
+
+  c10::WarningHandler* const before_ = c10::WarningUtils::get_warning_handler();
+  std::string heard_;
+};
 
 std::vector<std::pair<std::string, c10::IValue>> parts_of(const c10::IValue& value) {
   std::vector<std::pair<std::string, c10::IValue>> parts;
@@ -144,40 +166,41 @@ torch::Tensor part_of(const c10::IValue& returned, const std::string& name, cons
 
 class Scripted final : public Network {
  public:
-  Scripted(std::string path, Signature signature, ChosenInputs chosen)
+  Scripted(std::string path, Signature signature, ChosenInputs chosen, bool target_is_number)
       : path_(std::move(path)),
         signature_(std::move(signature)),
         chosen_(std::move(chosen)),
+        target_is_number_(target_is_number),
         module_(load_script(path_)),
         digest_(digest_of(path_)) {
-    check_modes(module_, path_);
+    check_script_trains(module_, path_);
     check_arguments();
+    assigned_ = assigned_buffers(module_, path_);
     make_parts();
     for (const auto& item : module_.named_parameters()) hold(item.name, item.value);
     for (const auto& item : module_.named_buffers())
       part_with(*this, item.name).register_buffer(last_part(item.name), item.value);
-    if (parameters().empty())
-      throw Error(ExitCode::kBadData, path_, "has no parameters: it was frozen for inference", kScriptIt);
     find_parts();
     // The profiling executor compiles anew after some calls, in memory that no trial has seen.
     jit::getProfilingMode() = false;
   }
 
-  torch::Tensor forward(torch::Tensor inputs) override { return predicted({std::move(inputs)}); }
+  torch::Tensor forward(torch::Tensor inputs) override { return predicted({fitted(inputs, 0)}, {}); }
 
-  torch::Tensor predict(const Batch& batch) override { return predicted(given_of(batch)); }
+  torch::Tensor predict(const Batch& batch) override { return predicted(given_of(batch), named_of(batch)); }
 
   bool has_own_loss() const override { return !signature_.loss.empty(); }
   bool predicts() const override { return !has_own_loss() || !signature_.output.empty(); }
 
   ModelsLoss own_loss(const Batch& batch) override {
     if (!has_own_loss()) return Network::own_loss(batch);
-    const c10::IValue returned = call(given_of(batch));
+    const c10::IValue returned = call(given_of(batch), named_of(batch));
     const std::string& name = signature_.loss;
     const torch::Tensor loss = part_of(returned, name == kWhole ? "" : name, "model.loss", path_);
     if (loss.numel() != 1 || !loss.is_floating_point())
       throw Error(ExitCode::kBadRecipe, path_, cat("gives a loss of ", loss.sizes(), " ", loss.scalar_type()),
                   "return one number: the mean over the samples of a batch, or their sum");
+    check_learns(loss, "loss");
     return {terms_of(loss, signature_.reduction, batch.samples),
             predicts() && !is_training()
                 ? in_rows(part_of(returned, signature_.output, "model.output", path_))
@@ -217,51 +240,108 @@ class Scripted final : public Network {
         .slice(1);
   }
 
-  // It is called with its inputs and, for a loss of its own, with the targets if it takes one tensor more.
-  void check_arguments() const {
+  // It is called with its inputs and, for a loss of its own, with the targets if it takes them.
+  void check_arguments() {
     const auto all = arguments();
-    size_t needed = 0;
-    std::vector<std::string> names;
-    for (const c10::Argument& argument : all) {
-      names.push_back(argument.name());
-      needed += argument.default_value() ? 0 : 1;
-    }
     const size_t inputs = chosen_.infos().size();
-    const size_t most = inputs + (has_own_loss() ? 1 : 0);
-    if (inputs <= all.size() && needed <= most) return;
-    throw Error(ExitCode::kBadRecipe, "model.inputs",
-                cat(path_, " takes ", join(names, ", "), ", and is given ", inputs,
-                    inputs == 1 ? " input" : " inputs", has_own_loss() ? " and the targets" : ""),
-                "name as many inputs of the data set in model.inputs; a module that takes the targets, too, "
-                "says in model.loss what of its output is the loss");
+    std::vector<std::string> names, needed;  // beside the inputs
+    for (size_t i = 0; i < all.size(); ++i) {
+      names.push_back(all[i].name());
+      if (i < inputs && !takes_tensor(all[i]))
+        throw Error(ExitCode::kBadRecipe, path_,
+                    cat("takes ", quote(all[i].name()), " as ", all[i].type()->annotation_str(),
+                        ", and is given a tensor, the inputs of a batch"),
+                    "script a module that takes such samples");
+      if (i >= inputs && !all[i].default_value()) needed.push_back(all[i].name());
+    }
+    if (inputs > all.size() || needed.size() > (has_own_loss() ? 1 : 0))
+      throw Error(
+          ExitCode::kBadRecipe, "model.inputs",
+          cat(path_, " takes ", join(names, ", "), ", and is given ", inputs,
+              inputs == 1 ? " input" : " inputs", has_own_loss() ? " and the targets" : ""),
+          "name as many inputs of the data set in model.inputs; a module that takes the targets, too, "
+          "says in model.loss what of its output is the loss");
+    if (has_own_loss()) targets_ = needed.empty() ? optional_targets(all.slice(inputs)) : needed[0];
   }
 
-  // The inputs that it takes and, for a loss of its own, the targets where there are some.
+  // The only tensor, or the one that is called so, of arguments that may be left out; "": none.
+  std::string optional_targets(c10::ArrayRef<c10::Argument> rest) const {
+    std::vector<std::string> tensors, called;
+    for (const c10::Argument& argument : rest) {
+      if (!takes_tensor(argument)) continue;
+      tensors.push_back(argument.name());
+      if (is_called_targets(argument.name())) called.push_back(argument.name());
+    }
+    if (called.size() == 1) return called[0];
+    if (tensors.empty()) return "";
+    if (tensors.size() == 1) return tensors[0];
+    throw Error(ExitCode::kBadRecipe, path_,
+                cat("may be given ", join(tensors, ", "),
+                    " beside its inputs, and does not say which of them are the targets"),
+                "call that argument targets or labels, or give it no default, and script it again");
+  }
+
+  // A number of its own in the data is one here.
+  torch::Tensor fitted(const torch::Tensor& input, size_t place) const {
+    return chosen_.infos()[place].is_number ? out_of_rows(input, {}) : input;
+  }
+
+  // The inputs that it takes.
   std::vector<c10::IValue> given_of(const Batch& batch) const {
     const std::vector<torch::Tensor> inputs = chosen_.of(batch);
-    std::vector<c10::IValue> given(inputs.begin(), inputs.end());
-    if (has_own_loss() && batch.targets.defined() && given.size() < arguments().size())
-      given.emplace_back(batch.targets);
+    std::vector<c10::IValue> given;
+    for (size_t i = 0; i < inputs.size(); ++i) given.emplace_back(fitted(inputs[i], i));
     return given;
   }
 
-  c10::IValue call(const std::vector<c10::IValue>& given) {
+  // The targets, by their name, where it takes them and there are some.
+  jit::Kwargs named_of(const Batch& batch) const {
+    if (targets_.empty() || !batch.targets.defined()) return {};
+    return {{targets_, target_is_number_ ? out_of_rows(batch.targets, {}) : batch.targets}};
+  }
+
+  c10::IValue call(std::vector<c10::IValue> given, const jit::Kwargs& named) {
     const torch::Device device = given.front().toTensor().device();
     if (device_ != device) module_.to(device);  // what is no parameter and no buffer
     device_ = device;
     const AdaptedWeights adapted(*this);
+    Assignments assignments(assigned_, path_);
+    BroadcastWatch watch;
+    c10::IValue returned;
     try {
-      return module_.forward(given);
+      const c10::WarningUtils::WarningHandlerGuard guard(&watch);
+      returned = module_.forward(given, named);
     } catch (const std::exception& error) {
+      for (const auto& [name, value] : named) given.push_back(value);
       rethrow_from_interpreter(error, path_, given);
     }
+    if (has_own_loss() && !watch.heard().empty())
+      throw Error(
+          ExitCode::kBadRecipe, path_, cat("holds each prediction against every target: ", watch.heard()),
+          "targets that are numbers are given as their file has them, [N] as [n] and [N, 1] as [n, 1]: "
+          "have the module predict such, or save the array as the other");
+    assignments.take_back();
+    return returned;
   }
 
-  torch::Tensor predicted(std::vector<c10::IValue> given) {
+  torch::Tensor predicted(std::vector<c10::IValue> given, const jit::Kwargs& named) {
     if (!predicts())
       throw Error(ExitCode::kBadRecipe, path_, "gives its loss, and does not say what its prediction is",
                   "name the part in model.output");
-    return in_rows(part_of(call(given), signature_.output, "model.output", path_));
+    const torch::Tensor prediction =
+        part_of(call(std::move(given), named), signature_.output, "model.output", path_);
+    check_learns(prediction, "prediction");
+    return in_rows(prediction);
+  }
+
+  // What trains it needs a gradient.
+  void check_learns(const torch::Tensor& returned, const char* what) const {
+    if (!is_training() || !torch::GradMode::is_enabled() || returned.requires_grad()) return;
+    const auto all = parameters();
+    if (std::ranges::none_of(all, [](const torch::Tensor& each) { return each.requires_grad(); })) return;
+    throw Error(ExitCode::kBadRecipe, path_, cat("was made for inference: its ", what, " has no gradient"),
+                "script it without torch.no_grad() and detach() on the way from its parameters to what it "
+                "returns");
   }
 
   void hold(const std::string& name, const torch::Tensor& parameter) {
@@ -270,6 +350,12 @@ class Scripted final : public Network {
       throw Error(ExitCode::kBadRecipe, path_,
                   cat("has parameter ", quote(name), " in ", parameter.scalar_type(), ", not in float32"),
                   "script module.float()");
+    if (learns && at::has_internal_overlap(parameter) == at::MemOverlap::Yes)
+      throw Error(ExitCode::kBadRecipe, path_,
+                  cat("has parameter ", quote(name),
+                      ", in which one number stands for several: an expanded "
+                      "tensor"),
+                  "make it of tensor.contiguous(), and script it again");
     part_with(*this, name).register_parameter(last_part(name), parameter, learns);
   }
 
@@ -311,6 +397,58 @@ class Scripted final : public Network {
     Scripted& model_;
   };
 
+  // While the scope lasts the script has copies of the buffers that it assigns, which autograd may keep.
+  class Assignments {
+   public:
+    Assignments(const std::vector<AssignedBuffer>& buffers, const std::string& path)
+        : buffers_(buffers), path_(path) {
+      const torch::NoGradGuard no_gradients;
+      for (const AssignedBuffer& each : buffers_) {
+        held_.push_back(each.owner->getAttr(each.attribute).toTensor());
+        copies_.push_back(held_.back().clone());
+      }
+      for (size_t i = 0; i < buffers_.size(); ++i)
+        buffers_[i].owner->setAttr(buffers_[i].attribute, copies_[i]);
+    }
+    ~Assignments() {
+      for (size_t i = 0; i < buffers_.size(); ++i)
+        buffers_[i].owner->setAttr(buffers_[i].attribute, held_[i]);
+    }
+    Assignments(const Assignments&) = delete;
+    Assignments& operator=(const Assignments&) = delete;
+
+    // Has the buffers hold what the pass left in their places. Tables that a pass makes anew, of another
+    // shape, are let go.
+    void take_back() {
+      const torch::NoGradGuard no_gradients;
+      for (size_t i = 0; i < buffers_.size(); ++i) {
+        const torch::Tensor now = buffers_[i].owner->getAttr(buffers_[i].attribute).toTensor();
+        const bool untouched = now.is_same(copies_[i]) && !now.is_inference() && now._version() == 0;
+        if (untouched) continue;
+        const bool fits =
+            now.sizes() == held_[i].sizes() && (now.scalar_type() == held_[i].scalar_type() ||
+                                                (now.is_floating_point() && held_[i].is_floating_point()));
+        if (fits) held_[i].copy_(now);
+        if (!fits && buffers_[i].is_state) refuse(buffers_[i].name, held_[i], now);
+      }
+    }
+
+   private:
+    [[noreturn]] void refuse(const std::string& name, const torch::Tensor& held,
+                             const torch::Tensor& now) const {
+      throw Error(
+          ExitCode::kBadRecipe, path_,
+          cat("puts a tensor ", now.sizes(), " ", now.scalar_type(), " in the place of its buffer ",
+              quote(name), ", which is ", held.sizes(), " ", held.scalar_type()),
+          "a buffer keeps its shape and type, by which checkpoints hold it: register it so, and script "
+          "the module again");
+    }
+
+    const std::vector<AssignedBuffer>& buffers_;
+    const std::string& path_;
+    std::vector<torch::Tensor> held_, copies_;
+  };
+
   std::vector<Slot> slots_of(const torch::Tensor& weight) const {
     std::vector<Slot> slots;
     for (const jit::Module& part : module_.modules()) {
@@ -344,10 +482,13 @@ class Scripted final : public Network {
   std::string path_;
   Signature signature_;
   ChosenInputs chosen_;
+  bool target_is_number_;
   jit::Module module_;
   std::string digest_;
   std::vector<PartOfScript> parts_;
   std::vector<Adapted> adapted_;
+  std::vector<AssignedBuffer> assigned_;
+  std::string targets_;  // the argument that they are; "": none
   torch::Device device_ = torch::kCPU;
 };
 
@@ -360,7 +501,8 @@ std::shared_ptr<Network> make_torchscript(const Parameters& p, const SampleShape
                       .loss = p.text("loss"),
                       .reduction = p.text("reduction") == "sum" ? LossReduction::kSum : LossReduction::kMean};
   if (signature.loss.empty()) check_has_targets("torchscript", shape);
-  return std::make_shared<Scripted>(path, std::move(signature), ChosenInputs(p.texts("inputs"), shape));
+  return std::make_shared<Scripted>(path, std::move(signature), ChosenInputs(p.texts("inputs"), shape),
+                                    shape.target_is_number);
 }
 
 }  // namespace
@@ -398,7 +540,7 @@ ModelRow torchscript_row() {
                  "The part of what it returns that is the prediction: a key of a dictionary, or a number of "
                  "a tuple; null: all of it."),
         text_key("loss",
-                 "The part that is its loss, which it computes itself from the targets, its last argument: "
+                 "The part that is its loss, which it computes itself from the targets, one argument more: "
                  "a key, a number, or all; for loss: {name: model}."),
         word_key("reduction", "What such a loss is of the samples of a batch.", {"mean", "sum"}, "mean")}},
       make_torchscript,

@@ -14,7 +14,8 @@ constexpr auto enum_names(EventKind) {
                     EnumName<K>{K::kPlan, "plan"},
                     EnumName<K>{K::kRollback, "rollback"},
                     EnumName<K>{K::kBadSample, "bad_sample"},
-                    EnumName<K>{K::kBatch, "batch"}};
+                    EnumName<K>{K::kBatch, "batch"},
+                    EnumName<K>{K::kResumed, "resumed"}};
 }
 
 constexpr auto enum_names(RunStatus) {

@@ -291,7 +291,12 @@ std::unique_ptr<Task> build_task(const Recipe& recipe, const DatasetInfo& train)
   const PhaseScope phase(MemoryPhase::kModel);
   seed_generators(torch::kCPU,
                   derive_key(static_cast<uint64_t>(recipe.seed), static_cast<uint64_t>(RandomUse::kWeights)));
-  auto network = make_model(recipe.model, {train.input_shape, train.classes, train.vocabulary, train.inputs});
+  auto network = make_model(recipe.model, {.input = train.input_shape,
+                                           .classes = train.classes,
+                                           .vocabulary = train.vocabulary,
+                                           .inputs = train.inputs,
+                                           .input_is_number = train.input_is_number,
+                                           .target_is_number = train.target_is_number});
   const std::optional<CompressedWeights> pruned = pruned_by_file(recipe.weights);
   if (pruned) take_pruned_shapes(*pruned, *network);
   network->freeze(recipe.freeze);

@@ -5,6 +5,7 @@
 
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "data/cost_order.h"
 #include "data/loader.h"
 #include "device/failure.h"
 #include "device/generators.h"
@@ -20,9 +21,12 @@ constexpr int kDraws = 24;                // of a loss that draws random numbers
 constexpr double kErrors = 8;             // standard errors of their mean
 constexpr int64_t kPlaces = 16;           // of the data that are looked at for samples with a loss
 
-// Σ of the samples' losses, as the model's loss has it.
+constexpr double kClear = 1e-2;  // far beyond rounding
+
+// Σ of the samples' losses, as the model's loss has it. It may write to its samples.
 double sum_of(Workbench& bench, const Batch& batch) {
-  return evaluate_batch(*bench.task, batch, Precision::kFp32).loss.sum.item<double>();
+  const Batch copy = batch.with_each([](const torch::Tensor& tensor) { return tensor.clone(); });
+  return evaluate_batch(*bench.task, copy, Precision::kFp32).loss.sum.item<double>();
 }
 
 Batch part_of(const Batch& whole, int64_t first, int64_t count) {
@@ -30,6 +34,17 @@ Batch part_of(const Batch& whole, int64_t first, int64_t count) {
       whole.with_each_of_samples([&](const torch::Tensor& tensor) { return tensor.narrow(0, first, count); });
   part.samples = count;
   return part;
+}
+
+// Samples with the targets of others.
+Batch crossed(const Batch& whole, const std::vector<int64_t>& samples, const std::vector<int64_t>& targets) {
+  const auto rows = [&](const torch::Tensor& tensor, const std::vector<int64_t>& places) {
+    return tensor.index_select(0, torch::tensor(places, tensor.options().dtype(torch::kInt64)));
+  };
+  Batch made = whole.with_each_of_samples([&](const torch::Tensor& tensor) { return rows(tensor, samples); });
+  made.targets = rows(whole.targets, targets);
+  made.samples = std::ssize(samples);
+  return made;
 }
 
 // The sum over the samples, and over those of both parts.
@@ -59,6 +74,26 @@ bool agree_on_average(Workbench& bench, const Batch& whole, const Sums& once) {
   return std::abs(mean) <= kErrors * std::sqrt(variance) + kRounding * once.scale();
 }
 
+// Whether a loss that draws random numbers holds each prediction against every target, as [n, 1] and [n] are
+// where one is taken from the other: it matters whose target a sample alone has, and of two samples together
+// it does not. With the same random numbers each time.
+bool mixes_targets(Workbench& bench, const Batch& whole) {
+  if (!whole.targets.defined() || !whole.targets.is_floating_point()) return false;
+  const auto sum = [&](const std::vector<int64_t>& samples, const std::vector<int64_t>& targets) {
+    seed_generators(bench.device->torch_device(), 0);
+    return sum_of(bench, crossed(whole, samples, targets));
+  };
+  for (int64_t first = 0; first + 1 < whole.samples; ++first) {
+    const int64_t other = first + 1;
+    const double own = sum({first}, {first}) + sum({other}, {other});
+    const double alone = own - sum({first}, {other}) - sum({other}, {first});
+    const double together = sum({first, other}, {first, other}) - sum({first, other}, {other, first});
+    if (std::abs(alone) > kClear * std::abs(own) && std::abs(together) <= kRounding * std::abs(own))
+      return true;
+  }
+  return false;
+}
+
 // What the loss is, where that is the other one of a mean and a sum.
 std::string other_reduction(const Sums& sums) {
   const double all = kFirst + kRest, allowed = kRounding * sums.scale();
@@ -76,25 +111,69 @@ bool compare(Workbench& bench, const Batch& whole) {
   if (sums.scale() == 0) return false;
   if (!std::isfinite(sums.scale()) || std::abs(sums.apart()) <= kRounding * sums.scale()) return true;
   const bool draws = std::abs(sum_of(bench, whole) - sums.all) > kRounding * sums.scale();
-  if (draws && agree_on_average(bench, whole, sums)) return true;
+  const bool mixes = draws && mixes_targets(bench, whole);
+  if (draws && !mixes && agree_on_average(bench, whole, sums)) return true;
   throw Error(
       ExitCode::kBadRecipe, "loss.name",
       cat("model: of ", whole.samples, " samples the loss comes to ", brief(sums.all),
           " in sum, and of its parts of ", kFirst, " and ", kRest, " to ", brief(sums.first), " and ",
           brief(sums.rest),
-          draws ? ", with other random numbers each time and more apart than these explain" : "", ": ",
-          other_reduction(sums), ", and cut into micro-batches it would be another"),
+          mixes   ? ", and that it does not matter which of them has which target"
+          : draws ? ", with other random numbers each time and more apart than these explain"
+                  : "",
+          ": ", other_reduction(sums), ", and cut into micro-batches it would be another"),
       "have the module return the mean over the samples, or their sum (model.reduction: sum of a TorchScript "
-      "module; export one from Python again); a mean over what is masked or ignored weighs samples by that");
+      "module; export one from Python again); a mean over what is masked or ignored weighs samples by that, "
+      "and "
+      "predictions [n, 1] beside targets [n] are held against all of them");
 }
 
-// Of as many samples as are compared, from there on.
-Batch samples_from(Workbench& bench, int64_t first) {
+// The shortest sample, then the longest among others, where samples differ in what they take: a loss that
+// weighs them by their length is another for these. Else none.
+std::vector<int64_t> of_different_cost(const Dataset& train) {
+  if (!has_costs(train)) return {};
+  int64_t shortest = 0, longest = 0;
+  for (int64_t i = 1; i < train.size(); ++i) {
+    if (*train.cost(i) < *train.cost(shortest)) shortest = i;
+    if (*train.cost(i) > *train.cost(longest)) longest = i;
+  }
+  if (*train.cost(shortest) == *train.cost(longest)) return {};
+  std::vector<int64_t> chosen = {shortest, longest};
+  for (int64_t i = 0; std::ssize(chosen) < kFirst + kRest; ++i) {
+    if (i != shortest && i != longest) chosen.push_back(i);
+  }
+  return chosen;
+}
+
+// As many samples as are compared, in the order in which they are looked at.
+std::vector<Piece> pieces_of(const Dataset& train) {
+  std::vector<Piece> pieces;
+  const std::vector<int64_t> different = of_different_cost(train);
+  if (!different.empty()) pieces.push_back({different});
+  const int64_t last = train.size() - kFirst - kRest;
+  for (int64_t place = 0; place < kPlaces; ++place)
+    pieces.push_back(consecutive(last * place / (kPlaces - 1), kFirst + kRest));
+  return pieces;
+}
+
+Batch samples_of(Workbench& bench, const Piece& piece) {
   const Dataset& train = *bench.data.train;
-  Loader loader(train, Stream(0, train.size(), /*shuffle=*/false),
-                repeated({consecutive(first, kFirst + kRest)}),
+  Loader loader(train, Stream(0, train.size(), /*shuffle=*/false), repeated({piece}),
                 {.workers = 0, .prefetch = 0, .channels_last = bench.loader.channels_last});
   return bench.device->upload(*loader.next());
+}
+
+// False where the samples tell nothing.
+bool settles(Workbench& bench, const Piece& piece) {
+  try {
+    const Batch whole = samples_of(bench, piece);
+    return !whole.shared.empty() || compare(bench, whole);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (classify_failure(error) == Failure::kOther) throw;
+    return false;
+  }
 }
 
 }  // namespace
@@ -106,16 +185,8 @@ void check_own_loss(Workbench& bench) {
       train.size() < kFirst + kRest)
     return;
   const GeneratorScope generators(bench.device->torch_device());
-  try {
-    const int64_t last = train.size() - kFirst - kRest;
-    for (int64_t place = 0; place < kPlaces; ++place) {
-      const Batch whole = samples_from(bench, last * place / (kPlaces - 1));
-      if (!whole.shared.empty() || compare(bench, whole)) return;
-    }
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    if (classify_failure(error) == Failure::kOther) throw;
+  for (const Piece& piece : pieces_of(train)) {
+    if (settles(bench, piece)) return;
   }
 }
 

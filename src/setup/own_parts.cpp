@@ -142,7 +142,9 @@ ModelRow row_of(const OwnModel& own, ChoiceSpec spec) {
     const DatasetInfo samples{.input_shape = shape.input,
                               .classes = shape.classes,
                               .vocabulary = shape.vocabulary,
-                              .inputs = shape.inputs};
+                              .inputs = shape.inputs,
+                              .input_is_number = shape.input_is_number,
+                              .target_is_number = shape.target_is_number};
     return std::make_shared<OwnModule>(own.part.name, call_user("the model " + own.part.name, [&] {
                                          return own.make(values_of(parameters, own.part), samples);
                                        }));

@@ -1,23 +1,37 @@
 #include "state/resume.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/text.h"
-#include "recipe/compare.h"
 #include "recipe/load.h"
 #include "state/catalog.h"
 
 namespace autotrain {
+namespace fs = std::filesystem;
+
 namespace {
 
-Recipe stored_recipe(const SavedRun& saved) {
-  // The stored text is resolved: it names no variable that could have changed.
-  return load_recipe_text(saved.recipe, "the checkpoint's recipe", catalog());
+// A folder that was renamed would count as newer, or older, than the updates that it holds.
+void check_number(const ResumePoint& point, const fs::path& file) {
+  const int64_t updates = point.saved.state.position.updates;
+  if (updates == point.update) return;
+  throw Error(
+      ExitCode::kBadData, file.string(),
+      cat("updates is ", updates, ", and the checkpoint's folder is called ",
+          file.parent_path().filename().string()),
+      cat("give the folder its name back, update-", updates, ", or take it out of the run's checkpoints"));
 }
 
 }  // namespace
+
+std::vector<KeyDifference> changes_of_recipe(const SavedRun& saved, const Recipe& now) {
+  // The stored text is resolved: it names no variable that could have changed.
+  const Recipe stored = load_recipe_text(saved.recipe, "the checkpoint's recipe", catalog());
+  return differing_keys(stored, now, catalog());
+}
 
 nlohmann::ordered_json resume_to_json(const std::optional<ResumePoint>& point) {
   if (!point) return nullptr;
@@ -43,8 +57,10 @@ std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Reci
                cat("no checkpoint to resume in ", folder.path().string(), "; starting from the beginning"));
     return std::nullopt;
   }
-  ResumePoint point{newest->first, saved_run(newest->second)};
-  const auto differences = differing_keys(stored_recipe(point.saved), recipe, catalog());
+  const fs::path file = folder.checkpoints().path_of(newest->first) / "state.json";
+  ResumePoint point{newest->first, saved_run(newest->second, file.string())};
+  check_number(point, file);
+  const auto differences = changes_of_recipe(point.saved, recipe);
   std::vector<KeyDifference> learned;
   std::copy_if(differences.begin(), differences.end(), std::back_inserter(learned),
                [](const KeyDifference& d) { return decides_learning(d.decides); });

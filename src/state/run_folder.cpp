@@ -38,6 +38,17 @@ fs::path choose(const Recipe& recipe, const TrainerOptions& options) {
   return options.output.empty() ? claim_first_free("runs", recipe.name) : options.output;
 }
 
+// Training needs none of the rows, and whatever is drawn of them has a gap.
+void warn_of_missing_rows(const fs::path& file, int64_t bytes) {
+  std::error_code error;
+  const int64_t there = fs::exists(file, error) ? static_cast<int64_t>(fs::file_size(file, error)) : 0;
+  if (error || there >= bytes) return;
+  log::warn("trainer",
+            cat(file.string(), " has ", there, " bytes, and had ", bytes,
+                " when the checkpoint was written: rows before it are missing, in curves, reports and "
+                "comparisons too; put the file back and resume again to have them"));
+}
+
 }  // namespace
 
 fs::path claim_first_free(const fs::path& parent, const std::string& name) {
@@ -74,7 +85,9 @@ std::string RunFolder::begin_session() {
 }
 
 void RunFolder::open_metrics(std::optional<int64_t> keep_bytes) {
-  waiting_for_room([&] { metrics_ = std::make_unique<MetricsFile>(path_ / "metrics.jsonl", keep_bytes); });
+  const fs::path file = path_ / "metrics.jsonl";
+  if (keep_bytes) warn_of_missing_rows(file, *keep_bytes);
+  waiting_for_room([&] { metrics_ = std::make_unique<MetricsFile>(file, keep_bytes); });
 }
 
 void RunFolder::flush() {

@@ -32,7 +32,8 @@ class RunFolder final : public FollowingFile {
   CheckpointFolder& checkpoints() { return checkpoints_; }
   const CheckpointFolder& checkpoints() const { return checkpoints_; }
 
-  /// Opens metrics.jsonl; what stands beyond `keep_bytes` is cut first.
+  /// Opens metrics.jsonl; what stands beyond `keep_bytes` is cut first. Where it ends before them, a warning
+  /// says that rows are missing.
   void open_metrics(std::optional<int64_t> keep_bytes);
   const MetricsFile& metrics() const { return *metrics_; }
 

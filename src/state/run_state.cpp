@@ -1,7 +1,9 @@
 #include "state/run_state.h"
 
-#include "autotrain/error.h"
+#include <utility>
+
 #include "base/json.h"
+#include "base/text.h"
 #include "report/figures_json.h"
 
 namespace autotrain {
@@ -59,6 +61,51 @@ void visit_fields(State& s, Visit visit) {
   visit.added("loss_ahead", s.position.loss_ahead);
 }
 
+// Says which field it could not read.
+struct NamingReader {
+  const Json& json;
+  const std::string& where;
+
+  template <class Value>
+  void operator()(const char* name, Value& value) const {
+    read(name, [&] { FieldReader{json}(name, value); });
+  }
+
+  template <class Value>
+  void added(const char* name, Value& value) const {
+    read(name, [&] { FieldReader{json}.added(name, value); });
+  }
+
+  template <class Read>
+  void read(const char* name, Read read_it) const {
+    try {
+      read_it();
+    } catch (const Json::exception& error) {
+      throw broken_state(where, name, error);
+    }
+  }
+};
+
+// What a run counts, and no run can have counted down to.
+void check_counts(const RunState& s, const std::string& where) {
+  const std::pair<const char*, int64_t> counts[] = {{"updates", s.position.updates},
+                                                    {"windows", s.position.windows},
+                                                    {"cursor", s.position.cursor},
+                                                    {"learned", s.position.learned},
+                                                    {"effective_batch", s.position.effective},
+                                                    {"consecutive_skips", s.position.consecutive_skips},
+                                                    {"uncounted", s.position.uncounted},
+                                                    {"metrics_bytes", s.position.metrics_bytes},
+                                                    {"skipped", s.totals.skipped},
+                                                    {"recoveries", s.totals.recoveries},
+                                                    {"rollbacks", s.totals.rollbacks}};
+  for (const auto& [name, count] : counts) {
+    if (count < 0) throw broken_state(where, cat(name, " is ", count, ", and cannot be negative"));
+  }
+  if (s.totals.lr_factor < 0)
+    throw broken_state(where, cat("lr_factor is ", s.totals.lr_factor, ", and cannot be negative"));
+}
+
 }  // namespace
 
 Json RunState::to_json() const {
@@ -67,21 +114,26 @@ Json RunState::to_json() const {
   return json;
 }
 
-RunState RunState::from_json(const Json& json) {
+RunState RunState::from_json(const Json& json, const std::string& where) {
   RunState state;
-  try {
-    visit_fields(state, FieldReader{json});
-    // Of a version in which the first best began it.
-    if (!json.contains("patience_begun")) state.position.patience_begun = state.position.best_update >= 0;
-    if (!state.position.noise.sound() || !state.position.preconditioned_noise.sound())
-      throw nlohmann::json::out_of_range::create(
-          403, "the blocks of noise_traces or preconditioned_noise_traces do not agree", &json);
-    if (state.position.learned < 0 || state.position.effective < 0)
-      throw nlohmann::json::out_of_range::create(403, "learned or effective_batch is negative", &json);
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ExitCode::kBadData, "state.json", error.what(), "use another checkpoint");
-  }
+  visit_fields(state, NamingReader{json, where});
+  // Of a version in which the first best began it.
+  if (!json.contains("patience_begun")) state.position.patience_begun = state.position.best_update >= 0;
+  if (!state.position.noise.sound() || !state.position.preconditioned_noise.sound())
+    throw broken_state(where, "the blocks of noise_traces or preconditioned_noise_traces do not agree");
+  check_counts(state, where);
   return state;
+}
+
+Error broken_state(const std::string& where, const std::string& what) {
+  return {ExitCode::kBadData, where, what, "use another checkpoint"};
+}
+
+Error broken_state(const std::string& where, const std::string& part, const Json::exception& error) {
+  const std::string what =
+      error.what();  // "[json.exception.type_error.302] type must be number, but is string"
+  const size_t end = what.find("] ");
+  return broken_state(where, cat(part, ": ", end == std::string::npos ? what : what.substr(end + 2)));
 }
 
 }  // namespace autotrain

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "autotrain/error.h"
 #include "autotrain/figures.h"
 #include "optim/plateau.h"
 #include "step/gradient_noise.h"
@@ -69,8 +70,15 @@ struct RunState {
 
   nlohmann::ordered_json to_json() const;
 
-  /// @throws Error(kBadData) when a field is missing or of the wrong type.
-  static RunState from_json(const nlohmann::ordered_json& json);
+  /// @param where the file that holds it, for errors.
+  /// @throws Error(kBadData) naming the field that is missing, of the wrong type or negative.
+  static RunState from_json(const nlohmann::ordered_json& json, const std::string& where = "state.json");
 };
+
+/// That the state of a checkpoint cannot be gone on from. @param where the file that holds it.
+Error broken_state(const std::string& where, const std::string& what);
+
+/// The same of JSON that is not as it must be. @param part of the state that was read.
+Error broken_state(const std::string& where, const std::string& part, const nlohmann::json::exception& error);
 
 }  // namespace autotrain

@@ -2,8 +2,8 @@
 
 #include <unordered_map>
 
-#include "autotrain/error.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "plan/plan_json.h"
 
 namespace autotrain {
@@ -130,19 +130,48 @@ void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Workbench
   if (!checkpoints.holds_averages(update)) bench.average.restart();
 }
 
-SavedRun saved_run(const nlohmann::ordered_json& state) {
-  try {
-    SavedRun run{RunState::from_json(state.at("run")), plan_from_json(state.at("plan")),
-                 read_exact_text(state.at("recipe")), state.at("identity").get<Identity>()};
-    Position& position = run.state.position;
-    if (position.effective == 0 && position.updates > 0) {  // of a version in which batches did not change
-      position.effective = run.plan.effective_batch;
-      position.learned = position.updates * position.effective;
-    }
-    return run;
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ExitCode::kBadData, "state.json", error.what(), "use another checkpoint");
+namespace {
+
+// The numbers that a run divides by and loops over, which no search ends without.
+void check_plan(const BatchPlan& plan, const std::string& where) {
+  struct Number {
+    const char* name;
+    int64_t value, least;
+  };
+  for (const Number& number : {Number{"micro_batch", plan.micro_batch, 1},
+                               {"effective_batch", plan.effective_batch, 1},
+                               {"window", plan.window, 1},
+                               {"lanes", plan.lanes, 1},
+                               {"world_size", plan.world_size, 1},
+                               {"evaluation_micro_batch", plan.evaluation_micro_batch, 0}}) {
+    if (number.value < number.least)
+      throw broken_state(where, cat("plan: ", number.name, " is ", number.value, ", and at least ",
+                                    number.least, " in any plan"));
   }
+  if (plan.loss_factor <= 0)
+    throw broken_state(where, cat("plan: loss_factor is ", plan.loss_factor, ", and positive in any plan"));
+}
+
+}  // namespace
+
+SavedRun saved_run(const nlohmann::ordered_json& state, const std::string& where) {
+  SavedRun run;
+  const char* part = "run";
+  try {
+    run.state = RunState::from_json(state.at(part), where);
+    run.plan = plan_from_json(state.at(part = "plan"));
+    run.recipe = read_exact_text(state.at(part = "recipe"));
+    run.identity = state.at(part = "identity").get<Identity>();
+  } catch (const nlohmann::json::exception& error) {
+    throw broken_state(where, part, error);
+  }
+  check_plan(run.plan, where);
+  Position& position = run.state.position;
+  if (position.effective == 0 && position.updates > 0) {  // of a version in which batches did not change
+    position.effective = run.plan.effective_batch;
+    position.learned = position.updates * position.effective;
+  }
+  return run;
 }
 
 Retention retention_of(const Recipe& recipe) {

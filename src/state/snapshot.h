@@ -48,8 +48,9 @@ void share_buffers(Workbench& bench);
 /// Which of the run's checkpoints stay when another one was written.
 Retention retention_of(const Recipe& recipe);
 
-/// What a checkpoint says of the run, and back. @throws Error(kBadData) when a part is missing.
+/// What a checkpoint says of the run, and back. @param where the file that holds it, for errors.
+/// @throws Error(kBadData) naming what is missing, of the wrong type, or a number that no run can have.
 nlohmann::ordered_json state_to_json(const SavedRun& run);
-SavedRun saved_run(const nlohmann::ordered_json& state);
+SavedRun saved_run(const nlohmann::ordered_json& state, const std::string& where = "state.json");
 
 }  // namespace autotrain

@@ -54,8 +54,10 @@ Precision resolve_precision(Precision asked, const Device& device, const torch::
 
 void check_trains(Precision precision) {
   if (precision == Precision::kAuto || facts_of(precision).trains) return;
-  throw Error(ExitCode::kBadRecipe, "execution.precision", "int8 is for inference only: nothing trains in it",
-              "use fp32, bf16 or auto; autotrain sweep --mode inference measures int8");
+  throw Error(
+      ExitCode::kBadRecipe, "execution.precision",
+      "int8 is what autotrain sweep measures: nothing is trained, evaluated or predicted in it",
+      "use fp32, bf16 or auto; autotrain compress --methods int8-weights writes weights of eight bits");
 }
 
 void set_products(Precision precision, Device& device) {

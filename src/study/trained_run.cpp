@@ -10,9 +10,11 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/finite_weights.h"
 #include "checkpoint/safetensors.h"
+#include "model/experts.h"
 #include "model/initial_weights.h"
 #include "plan/plan_json.h"
 #include "state/snapshot.h"
+#include "step/precision.h"
 #include "trainer/run_report.h"
 
 namespace autotrain {
@@ -86,6 +88,10 @@ TrainedRun open_trained_run(const RunChoice& choice, const std::vector<std::stri
                  .recipe = load_recipe(choice.folder / "recipe.yaml", overrides),
                  .plan = plan_of(choice.folder)};
   const CheckpointFolder checkpoints(choice.folder / "checkpoints");
+  if (run.recipe.execution.precision != Precision::kAuto) {  // the plan's, unless --set says another
+    check_trains(run.recipe.execution.precision);
+    run.plan.precision = run.recipe.execution.precision;
+  }
   run.update = update_asked(choice, checkpoints);
   run.checkpoint = checkpoints.path_of(run.update);
   if (choice.weights.empty()) return run;
@@ -100,6 +106,13 @@ TrainedRun open_trained_run(const RunChoice& choice, const std::vector<std::stri
 }
 
 void load_evaluated_weights(const TrainedRun& run, const torch::nn::Module& module) {
+  const auto* const mixture = dynamic_cast<const Mixture*>(&module);
+  if (mixture != nullptr && mixture->expert_options().experts > 0 &&
+      mixture->expert_options().experts_choose) {
+    log::warn("model",
+              "experts choose among the tokens of a whole batch (routing: experts_choose): what is predicted "
+              "of a sample depends on those beside it, and figures on the batch");
+  }
   if (!run.weights.empty()) {
     log::info("model", cat(run.weights.string(), ": ",
                            describe(take_weights({.file = run.weights.string()}, module))));

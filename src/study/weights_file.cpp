@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
 #include "model/adapter.h"
+#include "model/exported_file.h"
 #include "model/name_patterns.h"
 #include "model/pruned.h"
 #include "model/torchscript.h"
@@ -66,8 +67,29 @@ void check_layers(const std::vector<NamedTensor>& tensors, const std::vector<std
   }
 }
 
+// The adapted parts whose weights are [inputs, outputs], as transformers' Conv1D has them. To peft, as to us,
+// an adapter is one of [outputs, inputs].
+std::set<std::string> turned_parts(const Recipe& recipe, const std::vector<std::string>& adapted) {
+  std::set<std::string> turned;
+  if (recipe.model.name != "exported") return turned;
+  const ExportedFile file = read_exported_file(std::get<std::string>(recipe.model.parameters.at("file")));
+  for (const std::string& part : adapted) {
+    const auto type = file.module_types.find(part);
+    if (type != file.module_types.end() && type->second == "Conv1D") turned.insert(part);
+  }
+  return turned;
+}
+
+// W + B·A of a weight [inputs, outputs] is (Wᵀ + Aᵀ·Bᵀ)ᵀ: the halves change places.
+NamedTensor turned_half(const NamedTensor& half) {
+  const std::string weight = part_of(part_of(half.name)) + ".weight";
+  const std::string& other = half.name == name_of_a(weight) ? name_of_b(weight) : name_of_a(weight);
+  return {other, half.tensor.t().contiguous()};
+}
+
+// @param turned whether there is an adapter of a weight [inputs, outputs].
 nlohmann::ordered_json peft_config(const LoraRecipe& lora, const std::vector<std::string>& adapted,
-                                   const std::set<std::string>& whole) {
+                                   const std::set<std::string>& whole, bool turned) {
   return {
       {"peft_type", "LORA"},
       {"task_type", nullptr},
@@ -79,7 +101,7 @@ nlohmann::ordered_json peft_config(const LoraRecipe& lora, const std::vector<std
       {"target_modules", adapted},
       {"modules_to_save", whole.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(whole)},
       {"bias", "none"},
-      {"fan_in_fan_out", false},
+      {"fan_in_fan_out", turned},
       {"init_lora_weights", true},
       {"use_rslora", false}};
 }
@@ -159,14 +181,19 @@ void write_adapters(const fs::path& checkpoint, const Recipe& recipe, std::optio
                 cat("adapts ", part, " and trains another tensor of it whole: peft cannot keep both"),
                 "leave out --adapters: the whole model has both");
   }
+  const std::set<std::string> turned = turned_parts(recipe, adapted);
   std::vector<NamedTensor> kept;
   for (const NamedTensor& item : tensors) {
-    if (is_adapter_tensor(item.name) || whole.contains(part_of(item.name)))
-      kept.push_back({kPeftPrefix + item.name, item.tensor});
+    const bool is_half = is_adapter_tensor(item.name);
+    if (!is_half && !whole.contains(part_of(item.name))) continue;
+    const NamedTensor as_peft =
+        is_half && turned.contains(part_of(part_of(item.name))) ? turned_half(item) : item;
+    kept.push_back({kPeftPrefix + as_peft.name, as_peft.tensor});
   }
   make_folders(folder);
   write_safetensors(folder / "adapter_model.safetensors", type ? in_type(kept, *type) : kept);
-  write_file(folder / "adapter_config.json", text_of_json(peft_config(recipe.lora, adapted, whole)));
+  write_file(folder / "adapter_config.json",
+             text_of_json(peft_config(recipe.lora, adapted, whole, !turned.empty())));
 }
 
 }  // namespace autotrain

@@ -431,7 +431,10 @@ BatchPlan& Trainer::Run::made_plan() {
 }
 
 const BatchPlan& Trainer::Run::plan() {
-  return *call([&] { return &made_plan(); });
+  return *call([&] {
+    if (!plan_) ranks_->agree_on(options_.resume ? "plan with --resume" : "plan");
+    return &made_plan();
+  });
 }
 
 // A recipe gives initial weights to a model that it names. A resume needs none: a checkpoint has all weights.
@@ -487,6 +490,12 @@ RunState Trainer::Run::restored_state() {
                        : changes_of_data(files_in(from.saved.identity), files_in(now));
   for (const std::string& change : changes)
     log::warn("trainer", cat("resumed with other data: ", change, ". Try: put the former files back"));
+  changed_ = changes;
+  if (!from.same_recipe) {
+    for (const KeyDifference& d : changes_of_recipe(from.saved, recipe_)) {
+      if (decides_learning(d.decides)) changed_.push_back(cat(d.path, ": ", d.before, " → ", d.after));
+    }
+  }
   if (from.same_recipe) {
     if (has_other_initial_weights(from.saved.identity, now)) {
       log::warn("trainer",
@@ -574,6 +583,7 @@ void Trainer::Run::train(Reached& reached) {
                   .deputy = deputy.get(),
                   .followers = followers,
                   .rank_totals = reached.rank_totals};
+  for (const std::string& change : changed_) session.note(EventKind::kResumed, change);
   try {
     reached.stopped_by = TrainingLoop(session, callbacks, /*saved=*/place().resume_point.has_value()).run();
   } catch (const Error&) {
@@ -821,6 +831,7 @@ Summary Trainer::Run::fit_together() {
   } unlock{place_};
   try {
     naming_device_errors([&] {
+      ranks_->agree_on(options_.resume ? "train with --resume" : "train");
       place();
       made_plan();
       load_initial_weights();

@@ -126,6 +126,7 @@ class Trainer::Run {
   std::optional<BatchPlan> plan_;
   bool fitted_ = false;
   bool weights_loaded_ = false;        // the initial ones
+  std::vector<std::string> changed_;   // since the checkpoint that it resumed from
   std::optional<Position> ended_;      // where `fit` came to
   const RunState* running_ = nullptr;  // while it trains
   std::vector<torch::Tensor> last_;    // the model's tensors then, once it was given others

@@ -78,7 +78,7 @@ TEST(SmallThread, ThreadsThatAreForbiddenAreToldFromMemoryThatRanOut) {
   if (forbidden.empty()) GTEST_SKIP() << "only root is here";
   EXPECT_TRUE(test::holds(forbidden, "thread: starting one failed: Resource temporarily unavailable"));
   EXPECT_TRUE(test::holds(forbidden, "ulimit -u"));
-#ifndef __SANITIZE_ADDRESS__  // which needs memory of its own
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which need memory of their own
   EXPECT_TRUE(test::holds(refusal_of_a_thread(RLIMIT_AS, SmallThread::kStackBytes), "no memory"));
 #endif
 }

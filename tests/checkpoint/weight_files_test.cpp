@@ -51,6 +51,14 @@ TEST_F(WeightFiles, AFolderStandsForTheOneFileOfWeightsInIt) {
   EXPECT_EQ(weights_named(folder_.path()), path);
 }
 
+TEST_F(WeightFiles, OfARunsFolderTheNewestCheckpointIsNamed) {
+  for (const char* const name : {"update-9", "update-25", "update-25.tmp"})
+    folder_.write(std::string("run/checkpoints/") + name + "/model.safetensors", "");
+  for (const auto& folder : {folder_ / "run", folder_ / "run/checkpoints"})
+    EXPECT_TRUE(test::holds(refusal(folder, ExitCode::kMissingFile),
+                            "as " + (folder_ / "run/checkpoints/update-25").string()));
+}
+
 TEST_F(WeightFiles, AFolderWithSeveralOrNoneIsRefused) {
   EXPECT_TRUE(test::holds(refusal(folder_.path(), ExitCode::kMissingFile), "holds no weights"));
   folder_.write("a.safetensors", "");

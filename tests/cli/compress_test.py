@@ -211,6 +211,23 @@ class Compress(Runs):
         self.assertEqual(out.returncode, 0, out.stderr)
         for other in (run, self.folder / "run"):
             self.expect_same_figures(self.evaluate(other, "--weights", whole)["figures"], models[0]["figures"])
+        sweep = ("sweep", "--config", run / "recipe.yaml", "--batches", "1", "--rounds", "1", "--seconds", "0.01", "--output", self.folder / "sweep")
+        out = self.autotrain(*sweep, "--weights", run)
+        self.assertEqual(out.returncode, 78, out.stderr)
+        self.assertIn(f"autotrain export --run {run}", out.stderr)
+        out = self.autotrain(*sweep, "--weights", whole)
+        self.assertEqual(out.returncode, 0, out.stderr)
+
+    def test_precisions_of_evaluations_are_those_asked_for_or_refused(self):
+        run, other = self.folder / "run", {"fp32": "bf16", "bf16": "fp32"}
+        own = json.loads((run / "plan.json").read_text())["precision"]
+        asked = self.evaluate(run, "--set", f"execution.precision={other[own]}")["figures"]
+        self.assertNotEqual(asked["loss"], self.evaluate(run)["figures"]["loss"])
+        self.expect_same_figures(self.evaluate(run, "--set", f"execution.precision={own}")["figures"], self.evaluate(run)["figures"])
+        for command in (("evaluate",), ("predict", "--output", self.folder / "int8.csv"), ("compress", "--output", self.folder / "int8")):
+            out = self.autotrain(*command, "--run", run, "--set", "execution.precision=int8")
+            self.assertEqual(out.returncode, 78, f"{command}: {out.stderr}")
+            self.assertIn("int8 is what autotrain sweep measures", out.stderr)
 
     def test_weights_that_stay_whole_are_named(self):
         self.assertEqual(self.models["2:4"]["left_whole"], ["conv1.weight"], "one input channel")

@@ -123,10 +123,40 @@ TEST(Documents, WhatCannotBeReadSaysWhy) {
     const Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({documents(path, 4)}); });
     EXPECT_TRUE(test::holds(error.what(), "none of the 0 documents of 1 files"));
   }
-  const auto one = folder.write("one.txt", "abc");
-  test::expect_error(ExitCode::kBadData, [&] {
-    make_dataset({documents(one, 4, {{"split", std::string("train")}})});
-  });
+  const auto hint_of = [](const std::filesystem::path& file, const char* document) {
+    const Error error = test::expect_error(ExitCode::kBadData, [&] {
+      make_dataset(
+          {documents(file, 4, {{"split", std::string("train")}, {"document", std::string(document)}})});
+    });
+    EXPECT_TRUE(test::holds(error.problem(), "none of the 1 documents"));
+    return error.hint();
+  };
+  const auto one = folder.write("one.txt", "abc"), odd = folder.write("odd.txt", "abc\rdef\rghi\r");
+  EXPECT_TRUE(test::holds(hint_of(one, "line"), "set split: all or another validation_share"));
+  EXPECT_FALSE(test::holds(hint_of(one, "line"), "document: line"));
+  EXPECT_TRUE(test::holds(hint_of(one, "paragraph"), "document: line"));
+  EXPECT_TRUE(test::holds(hint_of(odd, "line"), "odd.txt ends its lines by carriage returns alone"));
+}
+
+TEST(Documents, LinesThatEndByCarriageReturnsAloneAreDoubted) {
+  const TemporaryFolder folder;
+  const auto doubts = [](const Choice& choice) {
+    const auto data = make_dataset({choice});
+    return look_at({choice}, *data, nullptr, {.depth = LookDepth::kStart}).doubts;
+  };
+  const auto odd = folder.write("odd.txt", "abc\rdef\r"), even = folder.write("even.txt", "abc\r\ndef\r\n");
+  ASSERT_EQ(doubts(unit(odd, "line")).size(), 1);
+  EXPECT_TRUE(test::holds(doubts(unit(odd, "line"))[0].kind, "carriage returns alone"));
+  EXPECT_TRUE(doubts(unit(odd, "file")).empty());
+  EXPECT_TRUE(doubts(unit(even, "line")).empty());
+}
+
+TEST(Documents, OtherDataArePaddedAsTheTrainingDataAre) {
+  DataRecipe data;
+  data.train = documents("a.txt", 32, {{"multiple_of", int64_t{32}}});
+  data.validation = Choice{"documents", {{"files", std::vector<std::string>{"b.txt"}}}};
+  complete_other_data(data);
+  EXPECT_EQ(std::get<int64_t>(data.validation->parameters.at("multiple_of")), 32);
 }
 
 }  // namespace

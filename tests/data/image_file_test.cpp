@@ -153,6 +153,40 @@ TEST(ImageFile, ImagesAreTurnedAsTheirMetadataSay) {
   EXPECT_EQ(decode_image(bytes_of(jpeg), "x.jpg", {42, 25}).size, (ImageSize{42, 25})) << "as it is turned";
 }
 
+TEST(ImageFile, AnOrientationMayBeWrittenInAnyWholeNumber) {
+  const std::string file = test::with_orientation(jpeg_file(gradient_image(20, 31, 3)), 6);
+  const size_t entry = file.find(std::string("\x01\x12\0\x03", 4));
+  for (const auto& [type, value] :
+       {std::pair{'\x01', std::string("\x06\0\0\0", 4)}, {'\x04', std::string("\0\0\0\x06", 4)}}) {
+    std::string other = file;
+    other[entry + 3] = type;
+    other.replace(entry + 8, 4, value);
+    EXPECT_EQ(read_image_size(bytes_of(other), "x.jpg"), (ImageSize{31, 20})) << static_cast<int>(type);
+  }
+}
+
+TEST(ImageFile, BandsOfATiffThatAreNoColoursAreLeftOutOrRefused) {
+  const auto tiff = [](const std::vector<uint8_t>& bands, int64_t colours, bool big = false) {
+    return test::tiff_file(test::plain_image(2, 1, bands), colours, big);
+  };
+  for (const bool big : {false, true}) {
+    EXPECT_EQ(decode_image(bytes_of(tiff({10}, 1, big)), "x.tif").pixels, (Pixels{10, 10}));
+    EXPECT_EQ(decode_image(bytes_of(tiff({10, 20, 30}, 3, big)), "x.tif").pixels,
+              (Pixels{10, 20, 30, 10, 20, 30}));
+  }
+  EXPECT_EQ(read_image_facts(bytes_of(tiff({10, 20, 30}, 3)), "x.tif").unread_bands, 0);
+  const std::string infrared = tiff({10, 20, 30, 40}, 3), ignored = tiff({10, 20}, 1);
+  EXPECT_EQ(decode_image(bytes_of(infrared), "x.tif").pixels, (Pixels{10, 20, 30, 10, 20, 30}));
+  EXPECT_EQ(read_image_facts(bytes_of(infrared), "x.tif").unread_bands, 1);
+  EXPECT_EQ(decode_image(bytes_of(ignored), "x.tif").pixels, (Pixels{10, 10}));
+  EXPECT_EQ(read_image_facts(bytes_of(ignored), "x.tif").unread_bands, 1);
+  for (const std::vector<uint8_t>& bands : {std::vector<uint8_t>{1, 2, 3}, {1, 2, 3, 4, 5}}) {
+    const Error error =
+        test::expect_error(ExitCode::kBadData, [&] { decode_image(bytes_of(tiff(bands, 1)), "x.tif"); });
+    EXPECT_TRUE(test::holds(error.problem(), "bands that are not said to be colours"));
+  }
+}
+
 TEST(ImageFile, BitmapsRunFromBelowInBlueGreenRed) {
   const auto header = [](char bits, char height, int32_t pixels) {
     std::string bytes = "BM" + std::string(52, '\0');

@@ -200,6 +200,16 @@ TEST(ImageFolder, ValidationNumbersItsClassesAsTheTrainingDataDo) {
   EXPECT_TRUE(test::holds(error.what(), "d: is no class of the training data, which has a, b, c"));
 }
 
+TEST(ImageFolder, AClassThatIsWrittenAsMacsDoIsRefusedByThatName) {
+  const TemporaryFolder train, validation;
+  fill(train, {"b/1.png", "\u00e9/1.png"});
+  fill(validation, {"e\u0301/1.png"});
+  const Choice training = choice(train);
+  const Error error = test::expect_error(
+      ExitCode::kBadData, [&] { make_dataset({.choice = choice(validation), .training = &training}); });
+  EXPECT_TRUE(test::holds(error.hint(), "accents as in \u00e9 there"));
+}
+
 TEST(ImageFolder, AClassOfWhichManyFilesAreLeftOutIsAWarning) {
   const TemporaryFolder folder;
   fill(folder, {"a/1.png", "a/2.JFIF", "a/3.jpe", "b/1.png"});
@@ -221,6 +231,12 @@ TEST(ImageFolder, ClassesThatWereNotMeantSoAreWarnings) {
       test::holds(said({"Cat/1.png", "cat/1.png", "dog/1.png"}), "\"Cat\" and \"cat\" are two classes"));
   EXPECT_TRUE(
       test::holds(said({"a/1.png", "a/more/2.png", "b/1.png"}), "a/more: 1 images there are not read"));
+  EXPECT_TRUE(test::holds(said({"a/1.png", "a/more/deeper/2.png", "a/more/deeper/3.png", "b/1.png"}),
+                          "a/more: 2 images there are not read"));
+  EXPECT_TRUE(test::holds(said({"images/1.png", "masks/1.png"}), "images, masks are taken as classes"));
+  EXPECT_EQ(said({"images/1.png", "cat/1.png"}), "");
+  EXPECT_TRUE(test::holds(said({"\u00e9t\u00e9/1.png", "e\u0301te\u0301/1.png"}), "two classes may be one"));
+  EXPECT_EQ(said({"\u00e9t\u00e9/1.png", "e\u0301te/1.png"}), "");
 }
 
 TEST(ImageFolder, BitsOfSixteenAreThoseThatTheTrainingImagesUse) {
@@ -256,6 +272,40 @@ const Doubt* doubt_of(const DataLook& look, const std::string& kind) {
   const auto found =
       std::ranges::find_if(look.doubts, [&](const Doubt& d) { return d.kind.starts_with(kind); });
   return found == look.doubts.end() ? nullptr : &*found;
+}
+
+TEST(ImageFolder, ValuesBeyondTheBitsThatAreUsedAreDoubted) {
+  const TemporaryFolder train, bright;
+  train.write("a/1.png", test::wide_png_file(5, 5, std::vector<uint16_t>(25, 4000)));
+  bright.write("a/1.png", test::wide_png_file(5, 5, std::vector<uint16_t>(25, 60000)));
+  const Choice training = choice(train);
+  const char* const kind = "images of 16 bits with values beyond the bits that are used";
+  for (const LookDepth depth : {LookDepth::kStart, LookDepth::kWhole}) {
+    EXPECT_EQ(doubt_of(look(training, depth), kind), nullptr);
+    const DataLook found = look(choice(bright), depth, &training);
+    const Doubt* const cut = doubt_of(found, kind);
+    ASSERT_NE(cut, nullptr);
+    EXPECT_TRUE(test::holds(cut->places[0], "1.png: values up to 60000, and 12 bits are used, up to 4095"));
+  }
+  const auto data = make_dataset({training});
+  const auto doubts = [&](const TemporaryFolder& folder) {
+    return doubts_of_unlabelled(folder.path(), {training}, *data,
+                                *make_unlabelled(folder.path(), {training}, *data));
+  };
+  ASSERT_EQ(doubts(bright).size(), 1);
+  EXPECT_TRUE(doubts(bright)[0].kind.starts_with(kind));
+  EXPECT_TRUE(doubts(train).empty());
+}
+
+TEST(ImageFolder, BandsThatAreLeftOutAreDoubted) {
+  const TemporaryFolder folder;
+  folder.write("a/1.tif", test::tiff_file(test::gradient_image(5, 5, 5), 3));
+  folder.write("b/1.png", test::png_file(test::gradient_image(5, 5, 3)));
+  const DataLook found = look(choice(folder), LookDepth::kStart);
+  const Doubt* const bands = doubt_of(found, "images with more bands");
+  ASSERT_NE(bands, nullptr);
+  EXPECT_TRUE(test::holds(bands->places[0], "a/1.tif: 2 left out"));
+  EXPECT_EQ(bands->count, 1);
 }
 
 TEST(ImageFolder, ALookFindsWhatShowsNothingAndWhatIsThereTwice) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "support/images.h"
 #include "support/support.h"
 
 namespace autotrain {
@@ -55,6 +56,43 @@ TEST(Placement, TinyCropsOfTinyImagesHaveAPixel) {
   Random random(1);
   const Region crop = draw_crop({3, 3}, {1e-12, 1e-12}, random);
   expect_region({0, 0, crop.height, crop.width}, 0, 0, 1, 1);
+}
+
+// A region of an image file of [97, 65] pixels, drawn as 11 × 7 pixels.
+std::vector<float> drawn_small(const std::string& file, const Region& region) {
+  const ImageSize size = read_image_size(test::bytes_of(file), "x");
+  std::vector<float> pixels(3 * 11 * 7);
+  draw_image(test::bytes_of(file), "x", size, {region, {0, 0, 11, 7}}, {pixels.data(), 3, {11, 7}});
+  return pixels;
+}
+
+TEST(Placement, AnImageThatIsDecodedSmallStaysInItsPlaceThoughTheScaleDoesNotDivideItsSides) {
+  const std::string eighth = test::jpeg_file(test::gradient_image(97, 65, 3)),
+                    lying = test::jpeg_file(test::gradient_image(65, 97, 3));
+  ASSERT_EQ(decode_image(test::bytes_of(eighth), "x", {11, 7}).size, (ImageSize{13, 9}));
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const auto turned = [&](const std::string& file) { return test::with_orientation(file, orientation); };
+    const std::string jpeg = turned(orientation < 5 ? eighth : lying);
+    const std::string png =
+        turned(test::png_file(test::gradient_image(orientation < 5 ? 97 : 65, orientation < 5 ? 65 : 97, 3)));
+    for (const Region& region : {Region{0, 0, 97, 65}, Region{1, 2, 90, 60}, Region{7, 5, 90, 60}}) {
+      const std::vector<float> small = drawn_small(jpeg, region), full = drawn_small(png, region);
+      double farthest = 0;
+      for (size_t i = 0; i < full.size(); ++i)
+        farthest = std::max<double>(farthest, std::abs(small[i] - full[i]));
+      EXPECT_LE(farthest, 4) << orientation << " from " << region.top;
+    }
+  }
+}
+
+TEST(Placement, AnImageOfAPixelIsDrawnInAnyOrientation) {
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const std::string jpeg =
+        test::with_orientation(test::jpeg_file(test::plain_image(1, 1, {90, 60, 30})), orientation);
+    std::vector<float> pixels(3);
+    draw_image(test::bytes_of(jpeg), "x", {1, 1}, {{0, 0, 1, 1}, {0, 0, 1, 1}}, {pixels.data(), 3, {1, 1}});
+    EXPECT_NEAR(pixels[0], 90, 4) << orientation;
+  }
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ import numpy
 import torch
 from export_test import EFFECTIVE, SAMPLES, Exported, made, models
 from autotrain_export import ExportError, export
+from torch import nn
 from torch.nn.functional import cross_entropy
 
 warnings.filterwarnings("ignore", category=DeprecationWarning)
@@ -305,6 +306,26 @@ class Refusals(SeveralInputs):
         document["data"] = {"train": data}
         recipe.write_text(json.dumps(document))
         self.fails(recipe, 65, "is given the target -100, which its loss ignores")
+
+
+    def test_documents_of_other_lengths_than_the_file_takes_are_refused_before_training(self):
+        export(nn.Sequential(nn.Embedding(257, 8), nn.Linear(8, 257)), "int64[4,16]<257", self.folder / "m.autotrain", precisions=["fp32"])
+        places = ("train", "validation", "test")
+        recipe = self.recipe("images")
+        document = json.loads(recipe.read_text())
+        document["data"] = {key: {"dataset": "documents", "files": [str(self.folder / f"{key}.txt")], "context": 16} for key in places}
+        for place in places:
+            for key in places:
+                last = "abc" if key == place else "fifteen letters"
+                (self.folder / f"{key}.txt").write_text("fifteen letters\n" * (SAMPLES - 1) + last + "\n")
+            document["data"]["train"].pop("multiple_of", None)
+            recipe.write_text(json.dumps(document))
+            with self.subTest(place=place):
+                self.fails(recipe, 78, f"data.{place}: has samples of different lengths", f"set data.{place}.multiple_of: 16")
+            document["data"]["train"]["multiple_of"] = 16  # which the other data take from it
+            recipe.write_text(json.dumps(document))
+            with self.subTest(place=place, multiple_of=16):
+                self.fails(recipe, 0)
 
 
 class Ranks(SeveralInputs):

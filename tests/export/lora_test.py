@@ -175,6 +175,23 @@ class Lora(Exported):
         bound = 1 / math.sqrt(432)
         self.assertLess(tensors["base_model.model.1.lora_A.weight"].abs().max().item(), 1.2 * bound)
 
+    def test_adapters_of_weights_that_lie_turned_are_those_of_peft(self):
+        self.exported(models.turned, IMAGES)
+        self.train(self.lora_recipe("images", ["1", "2", "3"], 4))
+        self.export_to("adapter", "--adapters")
+        self.export_to("merged.safetensors")
+        config = json.loads((self.folder / "adapter" / "adapter_config.json").read_text())
+        self.assertTrue(config["fan_in_fan_out"])
+        tensors = load_file(self.folder / "adapter" / "adapter_model.safetensors")
+        merged, base = load_file(self.folder / "merged.safetensors"), made(models.turned).state_dict()
+        for layer, inputs, outputs in (("1", 432, 32), ("2", 32, 32), ("3", 32, 24)):
+            a, b = (tensors[f"base_model.model.{layer}.lora_{half}.weight"] for half in "AB")
+            self.assertEqual((a.shape[1], b.shape[0]), (inputs, outputs))
+            moved = merged[f"{layer}.weight"] - base[f"{layer}.weight"]
+            change = config["lora_alpha"] / config["r"] * b @ a
+            self.assertTrue(torch.allclose(moved, change if layer == "1" else change.T, atol=1e-6))
+            self.assertGreater(moved.abs().max().item(), 1e-4)
+
     def test_what_cannot_be_exported_or_adapted_is_said(self):
         self.exported(models.tokens, TOKENS, output_part="logits")
         for match, message in ((["token"], "token.weight [24, 32] is an embedding"),

@@ -137,6 +137,21 @@ def dropping_padded():
     return Padded(dropout=0.2)
 
 
+class Conv1D(nn.Module):
+    """A layer whose weight is [inputs, outputs], as transformers' GPT-2 has it."""
+
+    def __init__(self, outputs, inputs):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(inputs, outputs) / 4), nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x):
+        return torch.addmm(self.bias, x, self.weight)
+
+
+def turned():
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 12 * 12, 32), Conv1D(32, 32), Conv1D(24, 32), nn.Linear(24, 5))
+
+
 class OneHot(nn.Linear):
     """Tokens as vectors that are 1 at one place."""
 
@@ -155,8 +170,8 @@ class OneHotMeans(nn.Module):
         super().__init__()
         self.out = nn.Linear(24, 5)
 
-    def forward(self, tokens, padding):
-        return self.out(one_hot(tokens, 24).float().mean(1) + padding.float().mean(1, True))
+    def forward(self, tokens, padding) -> Dict[str, torch.Tensor]:
+        return {"logits": self.out(one_hot(tokens, 24).float().mean(1) + padding.float().mean(1, True))}
 
 
 class PaddedWithLoss(nn.Module):

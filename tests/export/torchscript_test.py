@@ -7,17 +7,16 @@ import sys
 import unittest
 import warnings
 
+import numpy
 import torch
-from export_test import IMAGES, Exported, losses_in_python, made, models, plain
+from export_test import EFFECTIVE, IMAGES, SAMPLES, Exported, losses_in_python, made, models, plain
 from safetensors.torch import load_file
 from torch import nn
 
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
 
-class TorchScript(Exported):
-    CASES = {"mlp": models.mlp, "convolutional": models.convolutional, "frozen body": models.FrozenBody, "residual": models.Residual}
-
+class Scripted(Exported):
     def scripted(self, maker):
         net = made(maker)
         torch.jit.script(net).save(self.folder / "m.pt")
@@ -31,6 +30,10 @@ class TorchScript(Exported):
         out = self.autotrain("plan", "--config", recipe)
         self.assertEqual(out.returncode, code, out.stderr)
         self.assertIn(message, out.stderr)
+
+
+class TorchScript(Scripted):
+    CASES = {"mlp": models.mlp, "convolutional": models.convolutional, "frozen body": models.FrozenBody, "residual": models.Residual}
 
     def test_updates_follow_the_same_loop_in_python_and_the_module_goes_back(self):
         for name, maker in self.CASES.items():
@@ -108,7 +111,10 @@ class TorchScript(Exported):
         (self.folder / "m.pt").write_bytes(b"PK\x03\x04 not a zip")
         self.fails(self.script_recipe(), 65, "is no TorchScript file that this program can read")
         torch.save(made(models.mlp).state_dict(), self.folder / "m.pt")
-        self.fails(self.script_recipe(), 65, "is no TorchScript file that this program can read")
+        self.fails(self.script_recipe(), 65, "is no TorchScript file that this program can read: it was written by torch.save")
+        program = torch.export.export(made(models.mlp), (torch.randn(2, 3, 12, 12),))
+        torch.export.save(program, self.folder / "m.pt2")
+        self.fails(self.script_recipe(model={"file": str(self.folder / "m.pt2")}), 65, "it was written by torch.export")
         (self.folder / "m.pt").unlink()
         self.fails(self.script_recipe(), 66, "there is no such file")
         torch.jit.script(nn.Sequential(nn.Linear(7, 5))).save(self.folder / "m.pt")
@@ -152,6 +158,104 @@ class TorchScript(Exported):
         self.assertGreater(change.abs().max().item(), 0)
         for name in ("first.weight", "second.weight"):
             self.assertTrue(torch.allclose(merged[name], adapted["first.weight"] + change, atol=1e-6), name)
+
+
+class KeepsAMean(nn.Module):
+    """Assigns its buffer, as nn.Module allows."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(432, 5)
+        self.register_buffer("mean", torch.zeros(432))
+
+    def forward(self, x):
+        x = x.flatten(1)
+        if self.training:
+            self.mean = 0.5 * self.mean + 0.5 * (x + 3).detach().mean(0)
+        return self.out(x + 3 - self.mean)
+
+
+class SquaresInside(nn.Module):
+    """Learns numbers [n] by a loss of its own, with noise that hides a loss over all pairs."""
+
+    def __init__(self, rows=False):
+        super().__init__()
+        self.out, self.rows = nn.Linear(6, 1), rows
+
+    def forward(self, x, y):
+        z = self.out(x + 0.1 * torch.randn_like(x))
+        return ((z - y) ** 2).mean() if self.rows else ((z.squeeze(1) - y) ** 2).mean()
+
+
+class PyTorchsOwnLossInside(nn.Module):
+    """Is told by PyTorch that [n, 1] and [n] are held against each other."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(6, 1)
+
+    def forward(self, x, y):
+        return nn.functional.mse_loss(self.out(x), y)
+
+
+class TokensInside(nn.Module):
+    """The mean over the tokens of a batch, of which short samples have fewer."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(257, 257)
+
+    def forward(self, tokens, labels):
+        return nn.functional.cross_entropy(self.table(tokens).flatten(0, 1), labels.flatten())
+
+
+class WhatTheFilesSay(Scripted):
+    """What a script is given, and what it leaves."""
+
+    def test_assigned_buffers_are_evaluated_exported_and_resumed(self):
+        net = self.scripted(KeepsAMean)
+        recipe = self.script_recipe(evaluation={"every": "30 updates"})
+        rows = self.train(recipe)
+        expected = losses_in_python(net, self.data["images"], 30, 0.01, 0.9, plain)
+        for row, loss in zip(rows, expected, strict=True):
+            self.assertAlmostEqual(row["loss"], loss, delta=1e-4 * max(1, abs(loss)))
+        self.assertTrue(torch.allclose(self.weights()["mean"], net.mean, atol=1e-4))
+        # Two ranks have other means: each takes them of its own samples.
+        out = self.autotrain("verify", "--config", recipe, "--updates", "8", "--kills", "1")
+        for line in ("killed and resumed", "stopped by a signal and resumed", "out of memory once"):
+            self.assertRegex(out.stdout, rf"{line}\s+same bits")
+
+    def numbers_recipe(self, shape):
+        rng = numpy.random.default_rng(0)
+        inputs = rng.normal(size=(SAMPLES, 6)).astype("float32")
+        numpy.save(self.folder / "inputs.npy", inputs)
+        numpy.save(self.folder / "numbers.npy", (3 * inputs[:, 0]).reshape(shape))
+        data = {"dataset": "npy", "inputs": str(self.folder / "inputs.npy"), "targets": str(self.folder / "numbers.npy")}
+        model = {"name": "torchscript", "file": str(self.folder / "m.pt"), "loss": "all"}
+        return self.recipe("images", data={"train": data, "validation": data}, model=model, loss={"name": "model"},
+                           stop={"updates": 200}, optimizer={"lr": 0.05, "momentum": 0, "reference_batch": EFFECTIVE})  # fmt: skip
+
+    def test_numbers_have_the_shape_of_their_file(self):
+        for rows, shape in ((False, (SAMPLES,)), (True, (SAMPLES, 1))):
+            self.scripted(lambda rows=rows: SquaresInside(rows))
+            self.train(self.numbers_recipe(shape), f"run-{rows}")
+            self.assertAlmostEqual(self.weights(f"run-{rows}")["out.weight"][0, 0].item(), 3, delta=0.3)
+            other = (SAMPLES, 1) if shape == (SAMPLES,) else (SAMPLES,)
+            self.fails(self.numbers_recipe(other), 78, "are held against all of them")
+
+    def test_a_loss_over_all_pairs_of_predictions_and_targets_is_refused(self):
+        self.scripted(PyTorchsOwnLossInside)
+        self.train(self.numbers_recipe((SAMPLES, 1)))
+        self.fails(self.numbers_recipe((SAMPLES,)), 78, "holds each prediction against every target")
+
+    def test_a_loss_that_weighs_tokens_is_seen_though_the_first_samples_are_equally_long(self):
+        self.scripted(TokensInside)
+        lines = ["abcdefgh" * 4] * 40 + ["zq"] * 8 + ["hgfedcba" * 4] * 40
+        (self.folder / "lines.txt").write_text("".join(line[:31] + "\n" for line in lines))
+        data = {"dataset": "documents", "files": [str(self.folder / "lines.txt")], "context": 32}
+        model = {"name": "torchscript", "file": str(self.folder / "m.pt"), "loss": "all"}
+        self.fails(self.recipe("images", data={"train": data, "validation": data}, model=model, loss={"name": "model"}),
+                   78, "it is not what it is said to be")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ using graph::Given;
 using graph::Graph;
 using test::Differentiated;
 using test::differentiated;
+using test::kAnyShare;
 using test::node;
 using test::value;
 using Json = nlohmann::ordered_json;
@@ -207,7 +208,7 @@ TEST(KeptValues, WhatAChoiceIsMadeByIsTheBytesThatAreKept) {
     graph::GraphCosts costs(graph);
     const std::vector<torch::Tensor> given = {torch::ones({1}), x.slice(0, 0, rows).clone()};
     differentiated(graph, given, cotangent.slice(0, 0, rows).clone(), {.costs = &costs});
-    EXPECT_EQ(graph::recompute(graph, costs, 0).bytes_before, given[1].numel() / 8) << rows;
+    EXPECT_EQ(graph::recompute(graph, costs, 0, kAnyShare).bytes_before, given[1].numel() / 8) << rows;
   }
 }
 
@@ -337,7 +338,7 @@ TEST(KeptValues, NoBitOfRandomGraphsDiffersHoweverMuchIsComputedAgain) {
       differentiated(graph, {weight, x}, cotangent, {.costs = &costs});
       const Differentiated expected = differentiated(graph, {weight, x}, cotangent, {.as_made = true});
       for (const double work : {0.0, 8.0, 1e9}) {
-        const Graph variant = graph::recompute(graph, costs, work).graph;
+        const Graph variant = graph::recompute(graph, costs, work, kAnyShare).graph;
         SCOPED_TRACE(cat("seed ", seed, ", ", rows, " rows, work ", work));
         const BothWays ways(variant, weight, x, cotangent);
         EXPECT_TRUE(ways.smaller.output.equal(expected.output));

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 
 #include "device/cpu_meter.h"
 #include "model/graph_pass.h"
@@ -19,6 +20,7 @@ using graph::Graph;
 using Json = nlohmann::ordered_json;
 using test::Differentiated;
 using test::differentiated;
+using test::kAnyShare;
 using test::node;
 using test::shared;
 using test::value;
@@ -278,9 +280,9 @@ TEST(Graph, WhatIsComputedAgainHasTheSameBitsAndIsNotKept) {
   const graph::GraphCosts costs = costs_of(graph, given, cotangent);
   const Differentiated whole = differentiated(graph, given, cotangent);
   EXPECT_EQ(whole.kept_bytes, 4 * each) << "relu, mask, sigmoid, tanh";
-  EXPECT_EQ(graph::recompute(graph, costs, 0).bytes_before, 4 * each);
+  EXPECT_EQ(graph::recompute(graph, costs, 0, kAnyShare).bytes_before, 4 * each);
   for (const auto& [work, kept] : std::map<double, int64_t>{{0, 4}, {1, 3}, {2, 1}, {1e9, 1}}) {
-    const graph::Recomputation again = graph::recompute(graph, costs, work);
+    const graph::Recomputation again = graph::recompute(graph, costs, work, kAnyShare);
     EXPECT_EQ(again.kept_bytes, kept * each) << work;
     EXPECT_EQ(again.bytes_before, 4 * each);
     const Differentiated result = differentiated(again.graph, given, cotangent);
@@ -288,19 +290,30 @@ TEST(Graph, WhatIsComputedAgainHasTheSameBitsAndIsNotKept) {
     EXPECT_TRUE(result.output.equal(whole.output));
     EXPECT_TRUE(result.gradients[0].equal(whole.gradients[0])) << work;
   }
-  EXPECT_EQ(graph::recompute(graph, costs, 0).graph.nodes.size(), graph.nodes.size());
+  EXPECT_EQ(graph::recompute(graph, costs, 0, kAnyShare).graph.nodes.size(), graph.nodes.size());
 }
 
-TEST(Graph, ProductsAreNotComputedAgain) {
+TEST(Graph, ProductsAreComputedAgainWithinAShareOfThePass) {
   const Graph graph = of_cheap_operators();
   const std::vector<torch::Tensor> given = {torch::randn({8, 8}), torch::randn({4096, 8})};
   graph::GraphCosts costs(graph);
   const torch::Tensor cotangent = torch::randn({4096, 8});
-  differentiated(graph, given, cotangent, {.costs = &costs});
-  EXPECT_EQ(costs.work[1], 2.0 * static_cast<double>(cotangent.nbytes())) << "relu_ reads and writes";
-  EXPECT_TRUE(std::isinf(costs.work[0]) && std::isinf(costs.work.back()));
-  EXPECT_EQ(graph::recompute(graph, costs, 1e9).kept_bytes, 2 * static_cast<int64_t>(cotangent.nbytes()))
-      << "relu of the product, and the mask";
+  const Differentiated whole = differentiated(graph, given, cotangent, {.costs = &costs});
+  const auto each = static_cast<int64_t>(cotangent.nbytes());
+  EXPECT_EQ(costs.work[1], 2.0 * static_cast<double>(each)) << "relu_ reads and writes";
+  EXPECT_EQ(costs.work[0], 2.0 * 4096 * 8 * 8 / 16) << "16 operations in the time of a byte";
+  EXPECT_EQ(costs.work.back(), costs.work[0]) << "the gradient of the weight";
+  EXPECT_GT(costs.whole_work, std::accumulate(costs.work.begin(), costs.work.end() - 1, 0.0));
+  EXPECT_EQ(graph::recompute(graph, costs, 1e9, 0).kept_bytes, 4 * each);
+  EXPECT_EQ(graph::recompute(graph, costs, 1e9, kAnyShare).kept_bytes, each) << "the mask alone";
+  for (double share = 0; share < 1; share += 0.05) {
+    const graph::Recomputation again = graph::recompute(graph, costs, 1e9, share);
+    EXPECT_LE(again.work, share * costs.whole_work);
+    const Differentiated result = differentiated(again.graph, given, cotangent);
+    EXPECT_EQ(result.kept_bytes, again.kept_bytes) << share;
+    EXPECT_TRUE(result.output.equal(whole.output));
+    EXPECT_TRUE(result.gradients[0].equal(whole.gradients[0])) << share;
+  }
 }
 
 // What was read before it was written over cannot be had from what is there afterwards.
@@ -324,12 +337,13 @@ TEST(Graph, AValueThatIsWrittenOverIsNotComputedFromWhatBecameOfIt) {
   const graph::GraphCosts costs = costs_of(graph, tensors, cotangent);
   const Differentiated whole = differentiated(graph, tensors, cotangent);
   for (double work = 0; work < 8; ++work) {
-    const graph::Recomputation again = graph::recompute(graph, costs, work);
+    const graph::Recomputation again = graph::recompute(graph, costs, work, kAnyShare);
     const Differentiated result = differentiated(again.graph, tensors, cotangent);
     EXPECT_TRUE(result.gradients[0].equal(whole.gradients[0])) << work;
     EXPECT_EQ(result.kept_bytes, again.kept_bytes) << work;
   }
-  EXPECT_LT(graph::recompute(graph, costs, 100).kept_bytes, graph::recompute(graph, costs, 0).bytes_before);
+  EXPECT_LT(graph::recompute(graph, costs, 100, kAnyShare).kept_bytes,
+            graph::recompute(graph, costs, 0, kAnyShare).bytes_before);
 }
 
 TEST(Graph, SizesAreComputedAsInPython) {

@@ -112,6 +112,61 @@ TEST_F(InitialWeights, NamesOfTheFileAreTurnedIntoTheModels) {
   EXPECT_TRUE(net.norm->running_mean.eq(7).all().item<bool>());
 }
 
+TEST_F(InitialWeights, NoTwoTensorsOfAFileBecomeOneOfTheModel) {
+  std::map<std::string, torch::Tensor> tensors;
+  for (const auto& [name, tensor] : trained(2)) {
+    tensors["model." + name] = tensor;
+    tensors["old_model." + name] = tensor + 1;
+  }
+  Net net(2);
+  const std::string file = write(tensors);
+  EXPECT_TRUE(test::holds(
+      test::expect_error(ExitCode::kBadRecipe,
+                         [&] { take_weights({.file = file, .rename = {R"([^.]*\.(.*) -> $1)"}}, net); })
+          .what(),
+      R"("model.fc.bias" and "old_model.fc.bias")"));
+  EXPECT_FALSE(net.fc->weight.eq(7).any().item<bool>()) << "nothing was read";
+  const WeightsTaken taken = take_weights(
+      {.file = file,
+       .skip = {"first.*"},
+       .rename = {R"(model\.(.*) -> $1)", R"(old_model\.first -> x)", R"(old_model\.(.*) -> first.$1)"}},
+      net);
+  EXPECT_EQ(taken.idle_rules, std::vector<std::string>{R"(old_model\.first -> x)"});
+}
+
+// Two layers of one weight, as language models tie what looks tokens up and what predicts them.
+struct TiedNet final : Network {
+  torch::nn::Linear in = register_module("in", torch::nn::Linear(4, 4));
+  torch::nn::Linear out = register_module("out", torch::nn::Linear(4, 4));
+  TiedNet() { out->weight = out->register_parameter("weight", in->weight); }
+  torch::Tensor forward(torch::Tensor x) override { return out(in(x)); }
+};
+
+TEST_F(InitialWeights, AWeightThatTheModelTiesHasOneValueInTheFile) {
+  auto tensors = tensors_of(TiedNet());
+  const torch::Tensor weight = torch::full({4, 4}, 7.0);
+  TiedNet net;
+  tensors["in.weight"] = weight;
+  tensors["out.weight"] = weight.clone();
+  const std::string alike = write(tensors);
+  take_weights({.file = alike}, net);
+  EXPECT_TRUE(net.out->weight.eq(7).all().item<bool>());
+  tensors["out.weight"] = weight + 1;
+  const std::string apart = write(tensors, "apart.safetensors");
+  EXPECT_TRUE(
+      test::holds(test::expect_error(ExitCode::kBadData, [&] { take_weights({.file = apart}, net); }).what(),
+                  R"(has other numbers in "out.weight" than in "in.weight")"));
+  take_weights({.file = apart, .skip = {"out.weight"}}, net);
+  EXPECT_TRUE(net.out->weight.eq(7).all().item<bool>());
+}
+
+TEST_F(InitialWeights, AFileOfWhichNothingIsTakenIsRefused) {
+  Net net(2);
+  const WeightsRecipe recipe{.file = write({}), .missing = Unmatched::kKeep, .shapes = Unmatched::kKeep};
+  EXPECT_TRUE(test::holds(test::expect_error(ExitCode::kBadData, [&] { take_weights(recipe, net); }).what(),
+                          "holds no tensor that this recipe's model takes"));
+}
+
 // A net of two classes in two shards, all of whose tensors are 7, beside their index.
 class WeightShards : public InitialWeights {
  protected:

@@ -32,7 +32,7 @@ BINARY = Path(sys.argv[1]).resolve()
 FAULTS = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 SEED = int(sys.argv[3]) if len(sys.argv) > 3 else 1
 UPDATES = 12 if FAULTS < 60 else 200  # for the same bytes on any number of ranks
-INTERRUPTED = 75
+USAGE, INTERRUPTED = 64, 75
 
 IMAGES = """data:
   train: {dataset: npy, inputs: images.npy, targets: classes.npy, limit: 2000}
@@ -158,6 +158,68 @@ class Ranks(unittest.TestCase):
             stranger.close()
         self.assertEqual(code, 0, (self.root / "log").read_text())
         self.assertEqual(digest(self.root / "run", 60), digest(self.root / "straight", 60))
+
+    def start_by_hand(self, rank, world, port, *words):
+        """A rank as a launcher that knows of no other starts it. Its standard output and error are one."""
+        place = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world, "MASTER_ADDR": "127.0.0.1",
+                 "MASTER_PORT": port}
+        process = subprocess.Popen([BINARY, *map(str, words)], cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   text=True, env=self.environment(**{name: str(value) for name, value in place.items()}))
+        self.addCleanup(process.kill)
+        return process
+
+    def ends_of(self, *processes):
+        """(exit code, output) of each."""
+        output = [process.communicate(timeout=600)[0] for process in processes]
+        return [(process.returncode, said) for process, said in zip(processes, output)]
+
+    @staticmethod
+    def free_port():
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            return free.getsockname()[1]
+
+    def test_ranks_that_are_to_do_different_things_are_refused(self):
+        train = ["train", "--config", self.recipe, "--output", "run", "--quiet", "--set", "stop.updates=4"]
+        self.run_to_end(self.command(1, "run", "--set", "stop.updates=4"))
+        plan = ["plan", "--config", self.recipe, "--set", "stop.updates=4"]
+        elsewhere = [*train[:4], "other", *train[5:]]
+        for first, second, said in (
+                ([*train, "--resume"], train, "is to train, and rank 0 on .* is to train with --resume"),
+                (elsewhere, [*train, "--resume"], "is to train with --resume, and rank 0 on .* is to train"),
+                (elsewhere, plan, "is to plan, and rank 0 on .* is to train")):
+            port = self.free_port()
+            for code, output in self.ends_of(self.start_by_hand(0, 2, port, *first), self.start_by_hand(1, 2, port, *second)):
+                self.assertEqual(code, USAGE, output)
+                self.assertRegex(output, "rank 1 on .*" + said)
+
+    def test_ranks_of_different_numbers_of_ranks_are_refused_on_both(self):
+        port, train = self.free_port(), ["train", "--config", self.recipe, "--output", "run", "--quiet", "--set", "stop.updates=4"]
+        for code, output in self.ends_of(self.start_by_hand(0, 2, port, *train), self.start_by_hand(1, 4, port, *train)):
+            self.assertEqual(code, USAGE, output)
+            self.assertRegex(output, "one of 4 ranks, and rank 0 on .* as one of 2|one of 2 ranks, and rank 1 on .* as one of 4")
+
+    def test_a_rank_that_waits_for_others_says_so_and_ends_at_a_signal(self):
+        train = ["train", "--config", self.recipe, "--output", "run", "--quiet", "--set", "stop.updates=4"]
+        for rank, whom in ((0, "rank 1 of 2"), (1, "rank 0")):
+            process = self.start_by_hand(rank, 2, self.free_port(), *train)
+            line = process.stdout.readline()
+            self.assertIn(f"waiting for {whom} at 127.0.0.1:", line)
+            process.terminate()
+            (code, output), = self.ends_of(process)
+            self.assertEqual(code, INTERRUPTED, output)
+            self.assertIn(f"a signal ended the waiting for {whom}", output)
+            self.assertFalse((self.root / "run").exists())
+
+    def test_a_port_that_is_taken_is_no_interrupted_run(self):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            port = other.getsockname()[1]
+            (code, output), = self.ends_of(self.start_by_hand(0, 2, port, "train", "--config", self.recipe, "--output", "run", "--set",
+                                                              "stop.updates=4"))
+        self.assertEqual(code, USAGE, output)
+        self.assertIn(f"port {port} (MASTER_PORT)", output)
 
     def test_torchrun_starts_the_ranks_and_starts_them_again(self):
         torchrun = shutil.which("torchrun", path=os.path.dirname(sys.executable)) or shutil.which("torchrun")

@@ -31,7 +31,10 @@ struct LostRun {
     RunState state{.position = {.updates = update, .best_update = best}};
     return deputy.save(state.position, [&](int64_t metrics_bytes) {
       state.position.metrics_bytes = metrics_bytes;
-      return checkpoint_content(*bench, {.state = state, .plan = {}});
+      SavedRun saved{.state = state, .plan = {}};
+      saved.plan.effective_batch = saved.plan.micro_batch = 10;
+      saved.plan.window = 1;
+      return checkpoint_content(*bench, saved);
     });
   }
 

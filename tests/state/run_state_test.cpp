@@ -70,6 +70,24 @@ TEST(RunState, AWholeNumberIsNeverReadFromARealOne) {
   }
 }
 
+TEST(RunState, ThatNoRunCanHaveIsNamedByFileAndField) {
+  for (const char* const field :
+       {"updates", "windows", "cursor", "learned", "effective_batch", "metrics_bytes"}) {
+    auto json = RunState().to_json();
+    json[field] = -5;
+    const Error error =
+        test::expect_error(ExitCode::kBadData, [&] { RunState::from_json(json, "run/state.json"); });
+    EXPECT_EQ(error.where(), "run/state.json");
+    EXPECT_TRUE(test::holds(error.problem(), std::string(field) + " is -5"));
+  }
+  auto json = RunState().to_json();
+  json["cursor"] = "far";
+  const std::string said =
+      test::expect_error(ExitCode::kBadData, [&] { RunState::from_json(json, "run/state.json"); }).problem();
+  EXPECT_TRUE(test::holds(said, "cursor: ")) << said;
+  EXPECT_EQ(said.find("json.exception"), std::string::npos) << said;
+}
+
 EvaluationRecord measured(double loss, double accuracy) {
   return {.figures = {{"loss", loss}, {"accuracy", accuracy}},
           .kinds = {{"loss", {.better = Better::kLower}}, {"accuracy", {.better = Better::kHigher}}}};

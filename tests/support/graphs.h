@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +12,9 @@
 #include "model/graph_pass.h"
 
 namespace autotrain::test {
+
+/// Of a pass, that computing again may take.
+constexpr double kAnyShare = std::numeric_limits<double>::infinity();
 
 /// What the exporter writes for a value, and for an operator.
 inline nlohmann::ordered_json value(int64_t number) {

@@ -88,6 +88,49 @@ std::string wide_png_file(int64_t height, int64_t width, const std::vector<uint1
   return "\x89PNG\r\n\x1a\n" + chunk("IHDR", header) + chunk("IDAT", packed) + chunk("IEND", "");
 }
 
+namespace {
+
+std::string little_endian(uint64_t number, size_t bytes) {
+  std::string written;
+  for (size_t i = 0; i < bytes; ++i) written += static_cast<char>(number >> 8 * i & 0xff);
+  return written;
+}
+
+}  // namespace
+
+std::string tiff_file(const DecodedImage& image, int64_t colours, bool big) {
+  constexpr uint64_t kShort = 3;
+  const size_t width = big ? 8 : 4, header = big ? 16 : 8;  // of counts and places
+  const auto bands = static_cast<uint64_t>(image.channels), more = bands - static_cast<uint64_t>(colours);
+  std::string content(image.pixels.begin(), image.pixels.end()), entries;
+  uint64_t count = 0;
+  const auto add = [&](uint64_t tag, const std::vector<uint64_t>& values) {
+    std::string numbers;
+    for (const uint64_t value : values) numbers += little_endian(value, 2);
+    if (numbers.size() > width) {
+      content += numbers;
+      numbers = little_endian(header + content.size() - numbers.size(), width);
+    }
+    numbers.resize(width);
+    entries +=
+        little_endian(tag, 2) + little_endian(kShort, 2) + little_endian(values.size(), width) + numbers;
+    ++count;
+  };
+  add(256, {static_cast<uint64_t>(image.size.width)});
+  add(257, {static_cast<uint64_t>(image.size.height)});
+  add(258, std::vector<uint64_t>(bands, 8));
+  add(259, {1});
+  add(262, {colours == 1 ? 1u : 2u});
+  add(273, {header});
+  add(277, {bands});
+  add(278, {static_cast<uint64_t>(image.size.height)});
+  add(279, {image.pixels.size()});
+  if (more > 0) add(338, std::vector<uint64_t>(more, 0));
+  const std::string begin = big ? std::string("II+\0\x08\0\0\0", 8) : std::string("II*\0", 4);
+  return begin + little_endian(header + content.size(), width) + content + little_endian(count, big ? 8 : 2) +
+         entries + std::string(width, '\0');
+}
+
 std::string with_orientation(const std::string& file, int orientation) {
   const std::string exif = std::string("MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", 19) +
                            static_cast<char>(orientation) + std::string(6, '\0');

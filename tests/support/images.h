@@ -20,6 +20,10 @@ std::string jpeg_file(const DecodedImage& image, int quality = 95);
 /// A PNG of 16-bit grey.
 std::string wide_png_file(int64_t height, int64_t width, const std::vector<uint16_t>& grey);
 
+/// A TIFF whose first channels are grey or colours, as `colours` says, and whose others are of no kind.
+/// @param big of the kind that may pass 4 GiB.
+std::string tiff_file(const DecodedImage& image, int64_t colours, bool big = false);
+
 /// A PNG or JPEG file that says by EXIF how it is stored, 1 to 8.
 std::string with_orientation(const std::string& file, int orientation);
 

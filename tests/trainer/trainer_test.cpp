@@ -411,6 +411,15 @@ TEST(Trainer, AResumeMayTypeAnotherLearningRateAndAnotherMonitor) {
   const auto last =
       std::find_if(rows.rbegin(), rows.rend(), [](const Json& row) { return row.at("kind") == "update"; });
   EXPECT_NEAR(last->at("lr").get<double>(), plan.at("lr").at("scaled").get<double>(), 1e-12);
+  std::vector<std::string> changes;
+  for (const Json& row : rows) {
+    if (row.at("kind") != "event") continue;
+    EXPECT_EQ(row.at("event"), "resumed");
+    EXPECT_EQ(row.at("update"), summary.updates / 2);
+    const std::string detail = row.at("detail");
+    changes.push_back(detail.substr(0, detail.find(':')));
+  }
+  EXPECT_EQ(changes, (std::vector<std::string>{"optimizer.lr", "stop.epochs", "evaluation.monitor"}));
 }
 
 TEST(Trainer, StatesThatTakeMostOfTheBudgetCanBeResumed) {
