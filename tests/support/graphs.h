@@ -34,6 +34,7 @@ struct Differentiated {
   torch::Tensor output;
   std::vector<torch::Tensor> gradients = {};
   int64_t kept_bytes = 0;  ///< between the two halves, the output left out
+  int64_t peak_bytes = 0;  ///< the most that tensors held in the second
 };
 
 struct PassWays {
@@ -51,7 +52,9 @@ inline Differentiated differentiated(const graph::Graph& graph, const std::vecto
   if (ways.as_made) pass.keep_as_made();
   Differentiated result{.output = pass.forward()};
   result.kept_bytes = meter.allocated_bytes() - static_cast<int64_t>(result.output.nbytes());
+  meter.reset_peak();
   result.gradients = pass.backward(cotangent);
+  result.peak_bytes = meter.peak().allocated_bytes;
   return result;
 }
 

