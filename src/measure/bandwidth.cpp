@@ -12,8 +12,8 @@
 #include "measure/random_numbers.h"
 
 // Several versions in one program, the widest that the processor has chosen at its start: half the width
-// reads a first-level cache at half the speed. Under the thread sanitizer one, since it would watch what chooses,
-// which runs before it does.
+// reads a first-level cache at half the speed. Under the thread sanitizer one, since it would watch what
+// chooses, which runs before it does.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define AUTOTRAIN_FOR_EACH_WIDTH __attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3")))
 #else
