@@ -135,7 +135,7 @@ void Console::on_evaluation(const EvaluationRecord& record) {
 }
 
 void Console::on_event(const EventRecord& record) {
-  if (record.event == EventKind::kResumed) return;  // the trainer said so when it resumed
+  if (record.event == EventKind::kResumed) return;          // the trainer said so when it resumed
   const bool expected = record.event == EventKind::kBatch;  // the recipe asks for it
   (expected ? log::info : log::warn)(
       "trainer", cat("update ", record.update, ": ", to_string(record.event), ": ", record.detail));

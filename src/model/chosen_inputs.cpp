@@ -17,6 +17,13 @@ std::vector<std::string> names_of(const std::vector<InputInfo>& inputs) {
 
 }  // namespace
 
+bool inputs_alike(const std::vector<InputInfo>& some, const std::vector<InputInfo>& others) {
+  return std::ranges::equal(some, others, [](const InputInfo& a, InputInfo b) {
+    b.is_number = a.is_number;
+    return a == b;
+  });
+}
+
 std::vector<InputInfo> SampleShape::all_inputs() const {
   if (!inputs.empty()) return inputs;
   return {{.name = "inputs",

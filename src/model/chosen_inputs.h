@@ -29,6 +29,10 @@ class ChosenInputs {
   std::vector<size_t> places_;
 };
 
+/// Whether a model that takes the one kind of inputs takes the other: it makes no difference whether numbers
+/// have a dimension of their own in their file.
+bool inputs_alike(const std::vector<InputInfo>& some, const std::vector<InputInfo>& others);
+
 /// The key `inputs` of models that may take several.
 KeySpec inputs_key();
 

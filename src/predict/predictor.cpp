@@ -15,6 +15,7 @@
 #include "device/failure.h"
 #include "device/memory_phase.h"
 #include "measure/timing.h"
+#include "model/chosen_inputs.h"
 #include "recipe/compare.h"
 #include "setup/assembly.h"
 #include "setup/data_places.h"
@@ -32,7 +33,8 @@ constexpr int64_t kPassesForLatency = 5;  // of which the median counts
 // Whether a model for samples of the one kind may take those of the other. That it does shows when it runs.
 bool alike(const DatasetInfo& train, const DatasetInfo& other) {
   using Kind = DatasetInfo::Kind;
-  if (train.input_shape.size() != other.input_shape.size() || train.inputs != other.inputs) return false;
+  if (train.input_shape.size() != other.input_shape.size() || !inputs_alike(train.inputs, other.inputs))
+    return false;
   if (train.kind == Kind::kTokens) {
     return other.kind == Kind::kTokens && other.input_shape[0] <= train.input_shape[0] &&
            other.vocabulary <= train.vocabulary;

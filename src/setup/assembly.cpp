@@ -19,6 +19,7 @@
 #include "device/generators.h"
 #include "device/memory_phase.h"
 #include "device/system_memory.h"
+#include "model/chosen_inputs.h"
 #include "model/experts.h"
 #include "model/losses.h"
 #include "model/mixture_task.h"
@@ -118,7 +119,7 @@ std::shared_ptr<const Balance> balance_of_run(const Recipe& recipe, const Datase
 
 // The model is built for the training samples; it must be able to take the others too.
 void check_alike(const DatasetInfo& train, const DatasetInfo& other, const char* key) {
-  if (fits_in(other, train) && other.inputs == train.inputs && other.classes <= train.classes &&
+  if (fits_in(other, train) && inputs_alike(other.inputs, train.inputs) && other.classes <= train.classes &&
       other.vocabulary <= train.vocabulary)
     return;
   throw Error(ExitCode::kBadRecipe, key, cat("has ", describe(other), "; data.train has ", describe(train)),

@@ -347,7 +347,7 @@ TEST(Npy, SeveralArraysAreInputsOfTheirOwnTypes) {
       {Choice{"npy", {{"arrays", arrays}, {"targets", targets.string()}, {"first", int64_t{1}}}}});
   const std::vector<InputInfo> expected = {{"tokens", torch::kInt64, {2}},
                                            {"mask", torch::kBool, {2}},
-                                           {"age", torch::kFloat32, {1}},
+                                           {"age", torch::kFloat32, {1}, true},
                                            {"image", torch::kFloat32, {1, 1, 2}}};
   EXPECT_EQ(data->info().inputs, expected);
   EXPECT_EQ(data->size(), 2);

@@ -23,6 +23,10 @@ TEST(ChosenInputs, AreTheOnlyOneWhereNoneIsNamed) {
   const ChosenInputs only({}, {.input = {12}, .classes = 17, .vocabulary = 17});
   ASSERT_EQ(only.infos().size(), 1U);
   EXPECT_EQ(only.infos()[0], (InputInfo{"inputs", torch::kInt64, {12}}));
+  const InputInfo column{"age", torch::kFloat32, {1}}, number{"age", torch::kFloat32, {1}, true};
+  EXPECT_TRUE(inputs_alike({column}, {number}));
+  EXPECT_FALSE(inputs_alike({column}, {{"age", torch::kFloat32, {2}}}));
+  EXPECT_FALSE(inputs_alike({column}, {column, number}));
 }
 
 TEST(ChosenInputs, ThatAreNotThereAreErrorsWithTheNearest) {

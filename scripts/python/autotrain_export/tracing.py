@@ -12,8 +12,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext, free_unbacked_symbols
 
 from .attributes import attributes_kept
-from .decomposed import Decomposed
 from .cures import CHECKS_VALUES, CURE_OF_VMAP, REPORTS_VALUES, cure_of_decision, cure_of_size, known, readable
+from .decomposed import Decomposed
 from .errors import ExportError
 from .finite import Finite
 from .given import Given, same_tensor
@@ -36,7 +36,7 @@ def trace_training(subject, examples, precision):
 
     def joint(parameters, buffers, batch, cotangent):
         tensors = {**parameters, **buffers}
-        with Given(subject.tensors, tensors), Finite(subject), Decomposed():
+        with Given(subject.tensors, tensors), Decomposed(), Finite(subject):
             with autocast(precision, subject.device):
                 (output,) = subject.run(tensors, batch, training=True)
             _check_learns(subject, output, parameters)
@@ -84,7 +84,7 @@ def trace_evaluation(subject, examples, precision):
 
     def forward(parameters, buffers, batch, _):
         tensors = {**parameters, **buffers}
-        with Given(subject.tensors, tensors), Finite(subject), Decomposed(), autocast(precision, subject.device), torch.no_grad():
+        with Given(subject.tensors, tensors), Decomposed(), Finite(subject), autocast(precision, subject.device), torch.no_grad():
             return subject.run(tensors, batch, training=False)
 
     return _trace(subject, examples, precision, forward, training=False)
