@@ -1,6 +1,10 @@
 #include "comm/roll_call.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -25,24 +29,36 @@ std::string words_in(const std::vector<uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-// "rank world host": a host's name may hold anything but the end of the line.
+// A process that has come.
+struct Comer {
+  Place place;
+  int64_t process = 0;  // its id on its host
+};
+
+// "rank world process host": a host's name may hold anything but the end of the line.
 std::string line_of(const Place& place) {
-  return cat(place.rank, ' ', place.world, ' ', place.host, '\n');
+  return cat(place.rank, ' ', place.world, ' ', ::getpid(), ' ', place.host, '\n');
 }
 
-std::vector<Place> places_in(const std::string& lines) {
-  std::vector<Place> places;
+std::vector<Comer> comers_in(const std::string& lines) {
+  std::vector<Comer> comers;
   for (const std::string& line : split(lines, '\n')) {
-    const size_t rank = line.find(' '), world = line.find(' ', rank + 1);
-    Place place;
-    if (rank == std::string::npos || world == std::string::npos ||
-        !parse_integer(line.substr(0, rank), place.rank) ||
-        !parse_integer(line.substr(rank + 1, world - rank - 1), place.world))
+    const size_t rank = line.find(' '), world = line.find(' ', rank + 1), id = line.find(' ', world + 1);
+    Comer comer;
+    if (rank == std::string::npos || world == std::string::npos || id == std::string::npos ||
+        !parse_integer(line.substr(0, rank), comer.place.rank) ||
+        !parse_integer(line.substr(rank + 1, world - rank - 1), comer.place.world) ||
+        !parse_integer(line.substr(world + 1, id - world - 1), comer.process))
       continue;
-    place.host = line.substr(world + 1);
-    places.push_back(place);
+    comer.place.host = line.substr(id + 1);
+    comers.push_back(comer);
   }
-  return places;
+  return comers;
+}
+
+// One that died before all have met may be started again. Of processes on other hosts nothing is known.
+bool has_died(const Comer& comer, const Place& mine) {
+  return comer.place.host == mine.host && ::kill(static_cast<pid_t>(comer.process), 0) != 0 && errno == ESRCH;
 }
 
 std::string name_of(const Place& place) {
@@ -50,15 +66,17 @@ std::string name_of(const Place& place) {
 }
 
 // Why these ranks are not those of one run; "" where they may be.
-std::string conflict(const std::vector<Place>& come, const Place& mine) {
-  const auto other = std::ranges::find_if(come, [&](const Place& p) { return p.world != mine.world; });
+std::string conflict(std::vector<Comer> come, const Place& mine) {
+  std::erase_if(come, [&](const Comer& comer) { return has_died(comer, mine); });
+  const auto other =
+      std::ranges::find_if(come, [&](const Comer& comer) { return comer.place.world != mine.world; });
   if (other != come.end())
-    return cat(name_of(mine), " was started as one of ", mine.world, " ranks, and ", name_of(*other),
-               " as one of ", other->world);
-  const auto is_me = [&](const Place& p) { return p.rank == mine.rank; };
+    return cat(name_of(mine), " was started as one of ", mine.world, " ranks, and ", name_of(other->place),
+               " as one of ", other->place.world);
+  const auto is_me = [&](const Comer& comer) { return comer.place.rank == mine.rank; };
   if (std::ranges::count_if(come, is_me) < 2) return "";
   return cat("two processes were started as rank ", mine.rank, ", on ",
-             std::ranges::find_if(come, is_me)->host, " and on ", mine.host);
+             std::ranges::find_if(come, is_me)->place.host, " and on ", mine.host);
 }
 
 }  // namespace
@@ -86,7 +104,7 @@ void RollCall::answer(const std::function<void()>& look) {
         *come = words_in(store->get(kCome));
       },
       look);
-  const std::string problem = conflict(places_in(*come), place_);
+  const std::string problem = conflict(comers_in(*come), place_);
   if (problem.empty()) return fail_if_refused();
   call_store([store = store_, problem] { store->set(kFound, bytes_of(problem)); });
   refuse(problem);
@@ -103,7 +121,7 @@ void RollCall::fail_if_refused() {
 bool RollCall::all_know() {
   const auto all = std::make_shared<bool>();
   call_store([store = store_, all] {
-    *all = store->add(kKnow, 0) >= std::ssize(places_in(words_in(store->get(kCome))));
+    *all = store->add(kKnow, 0) >= std::ssize(comers_in(words_in(store->get(kCome))));
   });
   return *all;
 }

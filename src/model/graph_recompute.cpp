@@ -49,11 +49,14 @@ class Places {
     return found == bytes_.end() ? 0 : found->second;
   }
 
-  // Whether no operator of the backward half behind this one takes a value of the place.
-  bool last_used_by(size_t node, size_t place) const {
+  // Whether this operator of the backward half, or one behind it, takes a value of the place.
+  bool used_from(size_t node, size_t place) const {
     const auto found = last_uses_.find(place);
-    return found == last_uses_.end() || found->second <= node;
+    return found != last_uses_.end() && found->second >= node;
   }
+
+  // The places of which no operator behind this one, of the backward half, takes a value.
+  const std::vector<size_t>& last_used_by(size_t node) const { return last_used_[node]; }
 
   int64_t kept_bytes(const std::set<size_t>& without) const {
     int64_t sum = 0;
@@ -116,15 +119,18 @@ class Places {
   void find_last_uses(const GraphCosts& costs) {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      for_each_value(node, [&](size_t value) {
-        if (i >= graph_.backward_begin) last_uses_[place_of(value)] = i;
-      });
       for (const auto& result : node.results) {
         if (!result || !graph_.is_tensor[*result]) continue;
         int64_t& bytes = bytes_[place_of(*result)];
         bytes = std::max(bytes, costs.bytes[*result]);
+        if (i >= graph_.backward_begin) last_uses_[place_of(*result)] = i;  // where nobody takes it
       }
+      for_each_value(node, [&](size_t value) {
+        if (i >= graph_.backward_begin) last_uses_[place_of(value)] = i;
+      });
     }
+    last_used_.resize(graph_.nodes.size());
+    for (const auto& [place, node] : last_uses_) last_used_[node].push_back(place);
   }
 
   const Graph& graph_;
@@ -133,7 +139,8 @@ class Places {
   std::map<size_t, size_t> written_;  // the last operator that writes to a place
   std::map<size_t, std::vector<size_t>> makers_;
   std::map<size_t, int64_t> bytes_;
-  std::map<size_t, size_t> last_uses_;  // in the backward half
+  std::map<size_t, size_t> last_uses_;          // of places, in the backward half
+  std::vector<std::vector<size_t>> last_used_;  // the same, by node
 };
 
 // Calls `use` with every tensor among what the node reads, running statistics left out.
@@ -162,6 +169,7 @@ class Rewriter {
       if (!again_.contains(place)) hold(place);
     }
     for (size_t i = graph_.backward_begin; i < graph_.nodes.size(); ++i) {
+      at_ = i;
       bool possible = true;
       for_each_tensor(graph_, graph_.nodes[i], [&](size_t value) {
         const size_t place = places_.place_of(value);
@@ -172,11 +180,9 @@ class Rewriter {
       for (const auto& result : graph_.nodes[i].results) {
         if (result && graph_.is_tensor[*result]) hold(places_.place_of(*result));
       }
-      std::erase_if(held_, [&](size_t place) {
-        if (!places_.last_used_by(i, place)) return false;
-        held_bytes_ -= places_.bytes(place);
-        return true;
-      });
+      for (const size_t place : places_.last_used_by(i)) {
+        if (held_.erase(place) > 0) held_bytes_ -= places_.bytes(place);
+      }
     }
     if (out_ != nullptr) find_last_uses(*out_);
     return true;
@@ -222,17 +228,19 @@ class Rewriter {
     if (out_ != nullptr) repeat(nodes, made);
     int64_t on_the_way = 0;
     for (const size_t each : made) {
-      if (!places_.kept(each)) on_the_way += places_.bytes(each);
+      if (!stays(each)) on_the_way += places_.bytes(each);
     }
     // What was made on the way and is kept nowhere is made again where it is needed again.
     for (const size_t each : made) {
-      if (!places_.kept(each)) continue;
-      done_.insert(each);
-      hold(each);
+      if (places_.kept(each)) done_.insert(each);
+      if (stays(each)) hold(each);
     }
     peak_ = std::max(peak_, held_bytes_ + on_the_way);
     return true;
   }
+
+  // Whether what was made on the way is taken again.
+  bool stays(size_t place) const { return places_.kept(place) && places_.used_from(at_, place); }
 
   void hold(size_t place) {
     if (places_.fixed(place) || !held_.insert(place).second) return;
@@ -287,6 +295,7 @@ class Rewriter {
   Graph* const out_;
   std::set<size_t> done_;            // places that were made again so far
   std::map<size_t, size_t> copies_;  // of their values
+  size_t at_ = 0;                    // the operator of the backward half
   std::set<size_t> held_;            // places, while the backward half goes on
   int64_t held_bytes_ = 0, peak_ = 0;
   double work_ = 0;

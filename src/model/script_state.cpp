@@ -61,32 +61,16 @@ bool is_one_of(const jit::Node& node, const std::string_view (&names)[N]) {
 
 // Of their first input they take the shape, the type or the place.
 bool takes_shape_of_first(const jit::Node& node) {
-  static constexpr std::string_view kNames[] = {"aten::size",
-                                                "aten::dim",
-                                                "aten::numel",
-                                                "aten::len",
-                                                "aten::stride",
-                                                "prim::device",
-                                                "prim::dtype",
-                                                "prim::layout",
-                                                "prim::is_cuda",
-                                                "prim::is_cpu",
-                                                "aten::get_device",
-                                                "aten::is_complex",
-                                                "prim::requires_grad",
-                                                "prim::isinstance",
-                                                "prim::TupleIndexOf",
-                                                "aten::zeros_like",
-                                                "aten::ones_like",
-                                                "aten::empty_like",
-                                                "aten::full_like",
-                                                "aten::new_zeros",
-                                                "aten::new_ones",
-                                                "aten::new_empty",
-                                                "aten::new_full",
-                                                "aten::is_contiguous",
-                                                "aten::is_floating_point"};
-  return is_one_of(node, kNames);
+  static constexpr std::string_view kNames[] = {
+      "aten::size",       "aten::dim",          "aten::numel",         "aten::stride",
+      "prim::device",     "prim::dtype",        "prim::layout",        "prim::is_cuda",
+      "prim::is_cpu",     "aten::get_device",   "aten::is_complex",    "prim::requires_grad",
+      "prim::isinstance", "prim::TupleIndexOf", "aten::zeros_like",    "aten::ones_like",
+      "aten::empty_like", "aten::full_like",    "aten::new_zeros",     "aten::new_ones",
+      "aten::new_empty",  "aten::new_full",     "aten::is_contiguous", "aten::is_floating_point"};
+  const bool has_shape =
+      node.kind() == c10::aten::len && node.inputs()[0]->type()->isSubtypeOf(*c10::TensorType::get());
+  return has_shape || is_one_of(node, kNames);
 }
 
 // Of their second input they take no more than that.
@@ -129,7 +113,13 @@ bool hands_on(const jit::Node& node) {
 // Writes that leave nothing of what stood there before.
 bool overwrites(const jit::Node& node) {
   static constexpr std::string_view kNames[] = {"aten::copy_", "aten::fill_", "aten::zero_",
-                                                "aten::_set_item"};
+                                                "aten::_set_item", "aten::clear"};
+  return is_one_of(node, kNames);
+}
+
+// Of a list or a dictionary nothing is left.
+bool clears(const jit::Node& node) {
+  static constexpr std::string_view kNames[] = {"aten::clear"};
   return is_one_of(node, kNames);
 }
 
@@ -159,6 +149,18 @@ bool is_part_of_first(const jit::Node& node) {
   return !node.inputs().empty() && (returns_alias(node) || is_one_of(node, kNames));
 }
 
+// Whether a branch does nothing but print, warn or raise, whatever it asks.
+bool only_tells(const jit::Node& branch) {
+  const auto tells = [](const jit::Node* node) {
+    static constexpr std::string_view kNames[] = {"prim::Print",    "aten::warn",   "prim::RaiseException",
+                                                  "prim::Constant", "aten::format", "aten::str"};
+    return is_one_of(*node, kNames);
+  };
+  return branch.outputs().empty() && std::ranges::all_of(branch.blocks(), [&](const jit::Block* block) {
+           return std::ranges::all_of(block->nodes(), tells);
+         });
+}
+
 bool always_raises(const jit::Block& block) {
   return std::ranges::any_of(block.nodes(),
                              [](const jit::Node* node) { return node->kind() == c10::prim::RaiseException; });
@@ -181,7 +183,7 @@ class Walk {
     for (Attribute& attribute : attributes_) {
       const bool matters = (attribute.is_read || attribute.is_asked) && state_.contains(&attribute);
       if (matters && !attribute.is_buffer) refuse(attribute);
-      if (attribute.is_buffer && attribute.is_assigned)
+      if (attribute.is_buffer && attribute.is_assigned && state_.contains(&attribute))
         assigned.push_back({attribute.owner, attribute.attribute, attribute.name, matters});
     }
     return assigned;
@@ -237,7 +239,7 @@ class Walk {
                     .attribute = name,
                     .name = of.name.empty() ? name : of.name + "." + name,
                     .is_buffer = slot && type->is_buffer(*slot) && value.isTensor(),
-                    .is_number = value.isInt() || value.isBool() || value.isDouble()});
+                    .is_number = value.isInt() || value.isBool() || value.isDouble() || value.isString()});
     }
     return *known;
   }
@@ -339,6 +341,7 @@ class Walk {
 
   void branch(const jit::Node& node) {
     const Origin condition = origin_of(node.input());
+    if (only_tells(node)) return;
     ask(condition);
     conditions_.push_back(condition);
     const Written before = written_;
@@ -461,9 +464,15 @@ class Walk {
       if (overwrites(node)) what = computed(origin_of_inputs(node, i + 1));
       for (Attribute* const attribute : Attributes(target.lies_in)) {
         Origin there = what;
-        if (!overwrites(node)) there.of.insert(attribute);
         const auto written = written_.find(attribute);
-        if (written != written_.end()) written->second.join(what);
+        if (clears(node) && target.whole == nullptr) {
+          written_[attribute] = what;
+        } else if (written != written_.end()) {
+          written->second.join(what);
+          there = written->second;
+        } else if (!overwrites(node)) {
+          there.of.insert(attribute);
+        }
         write(*attribute, std::move(there));
       }
       target.origin.join(what);

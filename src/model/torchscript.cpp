@@ -176,6 +176,9 @@ class Scripted final : public Network {
     check_script_trains(module_, path_);
     check_arguments();
     assigned_ = assigned_buffers(module_, path_);
+    // A pass binds them anew, and what shared their memory does not follow.
+    for (const AssignedBuffer& each : assigned_)
+      each.owner->setAttr(each.attribute, each.owner->getAttr(each.attribute).toTensor().clone());
     make_parts();
     for (const auto& item : module_.named_parameters()) hold(item.name, item.value);
     for (const auto& item : module_.named_buffers())
@@ -417,8 +420,7 @@ class Scripted final : public Network {
     Assignments(const Assignments&) = delete;
     Assignments& operator=(const Assignments&) = delete;
 
-    // Has the buffers hold what the pass left in their places. Tables that a pass makes anew, of another
-    // shape, are let go.
+    // Has the buffers hold what the pass left in their places. What no pass reads may have any shape.
     void take_back() {
       const torch::NoGradGuard no_gradients;
       for (size_t i = 0; i < buffers_.size(); ++i) {
@@ -429,7 +431,7 @@ class Scripted final : public Network {
             now.sizes() == held_[i].sizes() && (now.scalar_type() == held_[i].scalar_type() ||
                                                 (now.is_floating_point() && held_[i].is_floating_point()));
         if (fits) held_[i].copy_(now);
-        if (!fits && buffers_[i].is_state) refuse(buffers_[i].name, held_[i], now);
+        if (!fits && buffers_[i].is_read) refuse(buffers_[i].name, held_[i], now);
       }
     }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <new>
@@ -187,6 +188,16 @@ TEST(RollCall, NamesTwoThatAreTheSameRank) {
     RollCall(store, {1, 3, "b"}, /*serves=*/false).answer();
   });
   EXPECT_TRUE(test::holds(error.what(), "two processes were started as rank 1, on a and on b"));
+}
+
+TEST(RollCall, TakesARankThatIsStartedAgainInThePlaceOfOneThatDied) {
+  const pid_t died = ::fork();
+  if (died == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(died, nullptr, 0), died);
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const std::string line = cat("1 3 ", died, " a\n");
+  store->append("come", {line.begin(), line.end()});
+  RollCall(store, {1, 3, "a"}, /*serves=*/false).answer();
 }
 
 TEST(Ranks, ARankThatNeverComesIsNamed) {

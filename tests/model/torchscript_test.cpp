@@ -182,6 +182,80 @@ def forward(self, x, y):
 )";
 const std::map<std::string, Value> kLossInside = {{"loss", "all"}};
 
+// The note that a table is made goes on with the module, so the table does, too.
+TEST(TorchScript, ATableStaysAsLongAsTheNoteThatItIsMade) {
+  for (const char* const forward : {R"(
+def forward(self, x):
+    if x.size(1) > self.most:
+        self.most = x.size(1)
+        self.table = torch.full([x.size(1)], 2.0)
+    return torch.linear(x * self.table[:x.size(1)], self.weight)
+)",
+                                    R"(
+def forward(self, x):
+    if self.most == 1:
+        self.table = torch.full([6], 2.0)
+        self.most = 2
+    return torch.linear(x * self.table, self.weight)
+)"}) {
+    for (const int64_t length : {1, 6}) {
+      const auto model = scripted(forward, [&](jit::Module& module) {
+        module.register_buffer("table", torch::zeros({length}));
+        module.register_attribute("most", c10::IntType::get(), 1);
+      });
+      const auto buffers = model->named_buffers();
+      const torch::Tensor x = torch::ones({2, 6}), before = buffers["table"].clone();
+      for (int pass = 0; pass < 3; ++pass) {
+        EXPECT_TRUE(model->forward(x).eq(12).all().item<bool>()) << forward;
+        const torch::NoGradGuard no_gradients;
+        buffers["table"].copy_(before);  // as after a trial
+      }
+    }
+  }
+}
+
+TEST(TorchScript, ABufferThatIsAssignedLeavesOthersThatHadItsMemory) {
+  const auto model = scripted(R"(
+def forward(self, x):
+    if self.training:
+        self.a = self.a + 1.0
+    return torch.linear(x, self.weight) + self.b.sum() + 0.0 * self.a.sum()
+)",
+                              [](jit::Module& module) {
+                                const torch::Tensor both = torch::zeros({6});
+                                module.register_buffer("a", both);
+                                module.register_buffer("b", both);
+                              });
+  model->train();
+  for (int pass = 0; pass < 3; ++pass)
+    EXPECT_TRUE(model->forward(torch::ones({2, 6})).eq(6).all().item<bool>());
+}
+
+TEST(TorchScript, WhatIsOnlyToldOrBegunAfreshIsNoState) {
+  const auto with_notes = [](jit::Module& module) {
+    module.register_attribute("calls", c10::IntType::get(), 0);
+    module.register_attribute("seen", c10::ListType::ofTensors(), c10::List<torch::Tensor>());
+  };
+  const auto model = scripted(R"(
+def forward(self, x):
+    self.calls = self.calls + 1
+    assert self.calls > 0
+    if self.calls % 100 == 0:
+        print("a hundred")
+    self.seen.clear()
+    self.seen.append(x)
+    return torch.linear(self.seen[0], self.weight)
+)",
+                              with_notes);
+  for (int pass = 0; pass < 2; ++pass) EXPECT_EQ(model->forward(torch::ones({2, 6})).size(1), 3);
+  expect_refused("keeps \"seen\"", R"(
+def forward(self, x):
+    self.seen.append(x)
+    return torch.linear(x, self.weight) * float(len(self.seen))
+)",
+                 with_notes);
+}
+
 TEST(TorchScript, NumbersAreGivenAsTheirFileHasThem) {
   const Batch batch{torch::zeros({4, 6}), torch::arange(4.0).unsqueeze(1), 4};
   SampleShape flat{{6}, 1, 0};

@@ -79,12 +79,12 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     return {"none": torch.Tensor.clone, "mean": torch.mean, "sum": torch.sum}[reduction](loss)
 
 
-def one_hot(tensor, num_classes=-1):
+def one_hot(input, num_classes=-1):
     """Of classes, each of which there is: in a graph, PyTorch's own makes zeros of another without a word."""
-    if num_classes == -1 or tensor.dtype != torch.int64:
-        return torch.nn.functional.one_hot(tensor, num_classes)
-    classes = torch.zeros((*tensor.shape, num_classes), dtype=torch.int64, device=tensor.device)
-    return classes.scatter(-1, tensor.unsqueeze(-1), 1)
+    if num_classes == -1 or input.dtype != torch.int64:
+        return torch.nn.functional.one_hot(input, num_classes)
+    classes = torch.zeros((*input.shape, num_classes), dtype=torch.int64, device=input.device)
+    return classes.scatter(-1, input.unsqueeze(-1), 1)
 
 
 _INSTEAD = {
