@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/update_folders.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -29,7 +30,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
-constexpr const char* kPrefix = "update-";
 constexpr const char* kTemporary = ".tmp";
 constexpr const char* kAside = ".aside";
 constexpr const char* kManifest = "manifest.json";
@@ -179,16 +179,16 @@ TensorLists copy_of(const TensorLists& live, const CopyTensors& copy) {
 CheckpointFolder::CheckpointFolder(fs::path folder) : folder_(std::move(folder)) {}
 
 fs::path CheckpointFolder::path_of(int64_t update) const {
-  return folder_ / cat(kPrefix, update);
+  return folder_ / name_of_update(update);
 }
 
 fs::path CheckpointFolder::aside_of(int64_t update) const {
-  return folder_ / cat(".", kPrefix, update, kAside);
+  return folder_ / cat(".", name_of_update(update), kAside);
 }
 
 void CheckpointFolder::write(int64_t update, const CheckpointContent& content) {
   const fs::path target = path_of(update);
-  const fs::path temporary = folder_ / cat(".", kPrefix, update, kTemporary);
+  const fs::path temporary = folder_ / cat(".", name_of_update(update), kTemporary);
   std::error_code ignored;
   waiting_for_room([&] {
     fs::remove_all(temporary, ignored);
@@ -245,19 +245,7 @@ std::optional<std::pair<int64_t, Json>> CheckpointFolder::read_newest_state(int6
 }
 
 std::vector<int64_t> CheckpointFolder::updates() const {
-  std::vector<int64_t> found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder_, error)) {
-    const std::string name = entry.path().filename().string();
-    int64_t update = 0;
-    if (!name.starts_with(kPrefix) ||
-        !parse_integer(name.substr(std::char_traits<char>::length(kPrefix)), update))
-      continue;
-    if (entry.is_directory(error)) found.push_back(update);
-  }
-  refuse_limit_of_open_files(folder_, error.value());
-  std::sort(found.begin(), found.end());
-  return found;
+  return updates_in(folder_);
 }
 
 void CheckpointFolder::prune(int64_t newest, const Retention& retention) const {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <string_view>
 
 #include "autotrain/error.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "checkpoint/foreign_weights.h"
+#include "checkpoint/update_folders.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -75,30 +75,14 @@ std::string names_of_files(const std::vector<fs::path>& files) {
   return some_of(names);
 }
 
-// The checkpoint of the latest update in this folder; "" where it holds none.
-fs::path newest_checkpoint_in(const fs::path& folder) {
-  constexpr std::string_view kBegin = "update-";
-  fs::path newest;
-  int64_t latest = -1, update = 0;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kBegin) || !parse_integer(name.substr(kBegin.size()), update) || update <= latest)
-      continue;
-    latest = update;
-    newest = entry.path();
-  }
-  return newest;
-}
-
 // A run's folder holds weights for each of its checkpoints.
 void refuse_run(const fs::path& folder) {
   for (const fs::path& checkpoints : {folder / "checkpoints", folder}) {
-    const fs::path newest = newest_checkpoint_in(checkpoints);
-    if (newest.empty()) continue;
+    const std::vector<int64_t> updates = updates_in(checkpoints);
+    if (updates.empty()) continue;
     throw Error(ExitCode::kMissingFile, folder.string(),
                 "is a folder of checkpoints, each of which has weights of its own",
-                cat("name one of them, as ", newest.string()));
+                cat("name one of them, as ", (checkpoints / name_of_update(updates.back())).string()));
   }
 }
 

@@ -52,8 +52,7 @@ std::string who(int64_t rank, const Message& message) {
   throw Error(
       ExitCode::kUsage, cat("rank ", launch.place.rank, " on ", launch.place.host),
       cat("port ", launch.meeting_port,
-          " (MASTER_PORT), where the ranks are to meet, is taken on this host "
-          "by another process"),
+          " (MASTER_PORT), where the ranks are to meet, is taken on this host by another process"),
       "give all ranks another MASTER_PORT, or end what has this one; is another process rank 0, too?");
 }
 

@@ -136,7 +136,7 @@ void warn_of_marks_apart(const fs::path& root, const std::vector<std::string>& f
     if (!has_marks_apart(folder)) by_outline.emplace(outline_of(folder), folder);
   for (const std::string& folder : folders) {
     const auto found = by_outline.find(outline_of(folder));
-    if (found == by_outline.end() || !differ_by_marks_apart(folder, found->second)) continue;
+    if (found == by_outline.end() || !has_marks_apart(folder)) continue;
     log::warn("data",
               cat(root.string(), ": two classes may be one: ", quote(found->second), " and ", quote(folder),
                   ", whose accents stand apart from their letters. Try: ", kJoinMarks));
@@ -150,7 +150,8 @@ void warn_of_classes(const fs::path& root, const std::vector<std::string>& folde
                           ": there is nothing to tell apart. Try: name as root the folder whose folders are "
                           "the classes"));
   }
-  // What folders beside each other are called that are no classes: of a segmentation, or parts of the data.
+  // Folders beside each other that have only such names hold no classes: they are of a segmentation, or parts
+  // of the data.
   static const std::set<std::string> kNoClasses = {"images",   "masks", "labels", "annotations",
                                                    "train",    "val",   "valid",  "validation",
                                                    "training", "test",  "testing"};

@@ -55,6 +55,16 @@ Piece costliest_window(const Dataset& dataset, int64_t samples) {
   return positions_of(sorted);
 }
 
+CostExtremes cost_extremes(const Dataset& dataset) {
+  CostExtremes extremes;
+  const auto cost = [&](int64_t index) { return dataset.cost(index).value_or(0); };
+  for (int64_t i = 1; i < dataset.size(); ++i) {
+    if (cost(i) < cost(extremes.cheapest)) extremes.cheapest = i;
+    if (cost(i) > cost(extremes.dearest)) extremes.dearest = i;
+  }
+  return extremes;
+}
+
 int64_t distinct_costs(const Dataset& dataset) {
   std::unordered_set<int64_t> costs;
   for (int64_t i = 0; i < dataset.size(); ++i) costs.insert(dataset.cost(i).value_or(0));

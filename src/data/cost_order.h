@@ -19,6 +19,15 @@ Piece window_of(const Dataset& dataset, const Stream& stream, int64_t position, 
 /// twice; so it may here. Precondition: has_costs.
 Piece costliest_window(const Dataset& dataset, int64_t samples);
 
+/// The samples that cost least and most, the first of equal ones.
+struct CostExtremes {
+  int64_t cheapest = 0;
+  int64_t dearest = 0;
+};
+
+/// Precondition: has_costs.
+CostExtremes cost_extremes(const Dataset& dataset);
+
 /// How many different costs its samples have. Precondition: has_costs.
 int64_t distinct_costs(const Dataset& dataset);
 

@@ -23,7 +23,7 @@ struct Numbers {
 
 int orientation_of_exif(std::span<const uint8_t> exif) {
   constexpr uint32_t kOrientation = 0x0112;
-  // Of whole numbers, by type: it is to be a SHORT, and some write another.
+  // The sizes of whole numbers by their type: the orientation is to be a SHORT, and some write another.
   constexpr std::array<size_t, 5> kBytesOf = {0, 1, 0, 2, 4};
   constexpr size_t kEntryBytes = 12;
   if (exif.size() < 8 || exif[0] != exif[1] || (exif[0] != 'I' && exif[0] != 'M')) return 1;

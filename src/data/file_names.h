@@ -33,8 +33,8 @@ std::string with_slashes(std::string path);
 /// Whether accents stand apart from their letters in a name, as Macs write them ("e" and U+0301 for "é").
 bool has_marks_apart(std::string_view name);
 
-/// What names that differ in that alone have in common: each character that has an accent or is not ASCII
-/// becomes "?". Others may have it in common, too.
+/// The name with "?" in the place of each character that has an accent or is not ASCII. Names that differ
+/// only in whether accents stand apart have the same outline; others may have it, too.
 std::string outline_of(std::string_view name);
 
 /// How many files have each ending.

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "device/generators.h"
 #include "device/memory_phase.h"
+#include "plan/load_samples.h"
 #include "plan/scopes.h"
 #include "report/figures_json.h"
 #include "setup/users_code.h"
@@ -298,9 +299,8 @@ namespace {
 EvaluationTerms terms_of_first(Workbench& bench) {
   const EvaluationMode mode(bench.task->module());
   const BufferScope buffers(*bench.task);
-  Loader loader(*bench.data.validation, Stream(0, bench.data.validation->size(), /*shuffle=*/false),
-                repeated({consecutive(0, 1)}), {.prefetch = 0, .channels_last = bench.loader.channels_last});
-  return evaluate_batch(*bench.task, bench.device->upload(*loader.next()), bench.step.options().precision);
+  const Batch first = load_samples(bench, *bench.data.validation, consecutive(0, 1));
+  return evaluate_batch(*bench.task, first, bench.step.options().precision);
 }
 
 }  // namespace

@@ -19,17 +19,6 @@ namespace {
 
 using Tensors = std::vector<torch::Tensor>;
 
-template <class Values>
-Tensors tensors_of(const Values& values) {
-  Tensors tensors;
-  for (const c10::IValue& value : values) {
-    if (value.isTensor() && value.toTensor().defined()) tensors.push_back(value.toTensor());
-    if (!value.isTensorList()) continue;
-    for (const torch::Tensor& tensor : value.toTensorVector()) tensors.push_back(tensor);
-  }
-  return tensors;
-}
-
 const void* memory_of(const torch::Tensor& tensor) {
   return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }

@@ -286,42 +286,26 @@ void Pass::measure(size_t number, std::vector<IValue>& stack) {
     if (bytes == 0) bytes = static_cast<int64_t>(held.toTensor().storage().nbytes());
   };
   for_each_value(node, count);
-  const std::vector<torch::Tensor> taken = operands(node);
-  std::vector<IValue> arguments;
+  std::vector<IValue> arguments, results;
   for (const Argument& argument : node.arguments) arguments.push_back(value_of(argument));
   call(node, stack);
   for (const auto& result : node.results) {
-    if (result) count(*result);
+    if (!result) continue;
+    count(*result);
+    results.push_back(values_[*result]);
   }
+  const std::vector<torch::Tensor> taken = tensors_of(arguments);
   const ProductRule* const rule =
       product_rule(node.name, c10::ArrayRef<const IValue>(arguments.data(), arguments.size()));
   if (is_view(node)) {
     costs_->work[number] = moved = 0;
   } else if (rule != nullptr && taken.size() >= rule->operands) {
     // Weights are read once, however large a batch is.
-    costs_->work[number] = moved = rule->products(taken, results(node)).flops / kOperationsForAByte;
+    costs_->work[number] = moved = rule->products(taken, tensors_of(results)).flops / kOperationsForAByte;
   } else {
     costs_->work[number] = only_moves(node) ? moved : std::numeric_limits<double>::infinity();
   }
   costs_->whole_work += moved;
-}
-
-std::vector<torch::Tensor> Pass::operands(const Node& node) const {
-  std::vector<torch::Tensor> tensors;
-  for_each_value(node, [&](size_t value) {
-    if (values_[value].isTensor() && values_[value].toTensor().defined())
-      tensors.push_back(values_[value].toTensor());
-  });
-  return tensors;
-}
-
-std::vector<torch::Tensor> Pass::results(const Node& node) const {
-  std::vector<torch::Tensor> tensors;
-  for (const auto& result : node.results) {
-    if (result && values_[*result].isTensor() && values_[*result].toTensor().defined())
-      tensors.push_back(values_[*result].toTensor());
-  }
-  return tensors;
 }
 
 void Pass::call(const Node& node, std::vector<IValue>& stack) {

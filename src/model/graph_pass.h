@@ -61,8 +61,6 @@ class Pass {
   void run(size_t begin, size_t end);
   void call(const Node& node, std::vector<c10::IValue>& stack);
   void measure(size_t number, std::vector<c10::IValue>& stack);
-  std::vector<torch::Tensor> operands(const Node& node) const;
-  std::vector<torch::Tensor> results(const Node& node) const;
   c10::IValue value_of(const Argument& argument) const;
   void shrink(const Node& node);
   void take_results(const Node& node, std::vector<c10::IValue>& stack);

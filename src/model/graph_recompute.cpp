@@ -31,7 +31,7 @@ class Places {
       if (gradient) fixed_.insert(place_of(*gradient));
     }
     find_kept(costs);
-    find_last_uses(costs);
+    note_bytes_and_last_uses(costs);
   }
 
   size_t place_of(size_t value) const { return graph_.memory[value]; }
@@ -43,7 +43,7 @@ class Places {
   const std::map<size_t, int64_t>& kept() const { return kept_; }
   bool kept(size_t place) const { return kept_.contains(place); }
 
-  // Of the memory that its values lie in.
+  // The size of the memory in which its values lie.
   int64_t bytes(size_t place) const {
     const auto found = bytes_.find(place);
     return found == bytes_.end() ? 0 : found->second;
@@ -116,7 +116,7 @@ class Places {
     }
   }
 
-  void find_last_uses(const GraphCosts& costs) {
+  void note_bytes_and_last_uses(const GraphCosts& costs) {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       for (const auto& result : node.results) {
@@ -318,9 +318,8 @@ Recomputation recompute(const Graph& graph, const GraphCosts& costs, double most
     if (bytes * kLeastShare < result.bytes_before) continue;
     const std::set<size_t> alone = {place};
     Rewriter counter(graph, costs, places, alone);
-    const auto each = static_cast<double>(bytes);
     if (counter.write() && std::isfinite(counter.work()))
-      candidates.push_back({place, counter.work() / each});
+      candidates.push_back({place, counter.work() / static_cast<double>(bytes)});
   }
   std::ranges::stable_sort(candidates, {}, &Candidate::work_per_byte);
 
@@ -331,7 +330,7 @@ Recomputation recompute(const Graph& graph, const GraphCosts& costs, double most
   for (const Candidate& candidate : candidates) {
     again.insert(candidate.place);
     Rewriter counter(graph, costs, places, again);
-    // What is made again long before it is used is held as it was before.
+    // A value that is made again long before it is used takes memory meanwhile, as it did when it was kept.
     if (counter.write() && counter.peak() < peak &&
         counter.work() - result.work <= most_work * static_cast<double>(peak - counter.peak()) &&
         counter.work() <= most_share * costs.whole_work) {

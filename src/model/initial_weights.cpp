@@ -95,8 +95,8 @@ class Taking {
     return result_;
   }
 
-  // What the tensor of the file is read into; undefined where it is not wanted. One that is the model's under
-  // another name is read beside it, to be compared.
+  // Returns the tensor into which the one of the file is read; undefined where that is not wanted. One that
+  // the model has under another name, too, is read beside it, to be compared.
   torch::Tensor target(const TensorEntry& entry) {
     const std::string name = rename_(entry.name);
     const auto found = tensors_.find(name);

@@ -12,6 +12,19 @@
 
 namespace autotrain {
 
+/// The tensors among the arguments or the results of a call, also those in lists; undefined ones are left
+/// out.
+template <class Values>
+std::vector<torch::Tensor> tensors_of(const Values& values) {
+  std::vector<torch::Tensor> tensors;
+  for (const c10::IValue& value : values) {
+    if (value.isTensor() && value.toTensor().defined()) tensors.push_back(value.toTensor());
+    if (!value.isTensorList()) continue;
+    for (const torch::Tensor& tensor : value.toTensorVector()) tensors.push_back(tensor);
+  }
+  return tensors;
+}
+
 /// The products that a call of an operator makes.
 struct Products {
   double flops = 0;             ///< a multiplication and an addition are two

@@ -244,7 +244,7 @@ class Walk {
     return *known;
   }
 
-  // What becomes of these is not of the attribute alone.
+  // Notes that something else than these attributes themselves depends on them.
   void read(const Origin& origin) {
     for (Attribute* const attribute : origin.all()) attribute->is_read = true;
   }

@@ -354,11 +354,10 @@ class Scripted final : public Network {
                   cat("has parameter ", quote(name), " in ", parameter.scalar_type(), ", not in float32"),
                   "script module.float()");
     if (learns && at::has_internal_overlap(parameter) == at::MemOverlap::Yes)
-      throw Error(ExitCode::kBadRecipe, path_,
-                  cat("has parameter ", quote(name),
-                      ", in which one number stands for several: an expanded "
-                      "tensor"),
-                  "make it of tensor.contiguous(), and script it again");
+      throw Error(
+          ExitCode::kBadRecipe, path_,
+          cat("has parameter ", quote(name), ", in which one number stands for several: an expanded tensor"),
+          "make it of tensor.contiguous(), and script it again");
     part_with(*this, name).register_parameter(last_part(name), parameter, learns);
   }
 

@@ -6,10 +6,10 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "data/cost_order.h"
-#include "data/loader.h"
 #include "device/failure.h"
 #include "device/generators.h"
 #include "model/models.h"
+#include "plan/load_samples.h"
 #include "plan/scopes.h"
 
 namespace autotrain {
@@ -124,19 +124,14 @@ bool compare(Workbench& bench, const Batch& whole) {
           ": ", other_reduction(sums), ", and cut into micro-batches it would be another"),
       "have the module return the mean over the samples, or their sum (model.reduction: sum of a TorchScript "
       "module; export one from Python again); a mean over what is masked or ignored weighs samples by that, "
-      "and "
-      "predictions [n, 1] beside targets [n] are held against all of them");
+      "and predictions [n, 1] beside targets [n] are held against all of them");
 }
 
 // The shortest sample, then the longest among others, where samples differ in what they take: a loss that
 // weighs them by their length is another for these. Else none.
 std::vector<int64_t> of_different_cost(const Dataset& train) {
   if (!has_costs(train)) return {};
-  int64_t shortest = 0, longest = 0;
-  for (int64_t i = 1; i < train.size(); ++i) {
-    if (*train.cost(i) < *train.cost(shortest)) shortest = i;
-    if (*train.cost(i) > *train.cost(longest)) longest = i;
-  }
+  const auto [shortest, longest] = cost_extremes(train);
   if (*train.cost(shortest) == *train.cost(longest)) return {};
   std::vector<int64_t> chosen = {shortest, longest};
   for (int64_t i = 0; std::ssize(chosen) < kFirst + kRest; ++i) {
@@ -156,17 +151,10 @@ std::vector<Piece> pieces_of(const Dataset& train) {
   return pieces;
 }
 
-Batch samples_of(Workbench& bench, const Piece& piece) {
-  const Dataset& train = *bench.data.train;
-  Loader loader(train, Stream(0, train.size(), /*shuffle=*/false), repeated({piece}),
-                {.workers = 0, .prefetch = 0, .channels_last = bench.loader.channels_last});
-  return bench.device->upload(*loader.next());
-}
-
 // False where the samples tell nothing.
 bool settles(Workbench& bench, const Piece& piece) {
   try {
-    const Batch whole = samples_of(bench, piece);
+    const Batch whole = load_samples(bench, *bench.data.train, piece);
     return !whole.shared.empty() || compare(bench, whole);
   } catch (const Error&) {
     throw;

@@ -1,24 +1,18 @@
 #include "setup/sample_check.h"
 
-#include <optional>
 #include <string>
 
 #include "autotrain/error.h"
 #include "base/text.h"
-#include "data/loader.h"
+#include "data/cost_order.h"
 #include "data/shape_text.h"
 #include "device/failure.h"
 #include "device/generators.h"
+#include "plan/load_samples.h"
 #include "plan/scopes.h"
 
 namespace autotrain {
 namespace {
-
-Batch load_sample(Workbench& bench, const Dataset& data, int64_t index) {
-  Loader loader(data, Stream(0, data.size(), /*shuffle=*/false), repeated({consecutive(index, 1)}),
-                {.workers = 0, .prefetch = 0, .channels_last = bench.loader.channels_last});
-  return bench.device->upload(*loader.next());
-}
 
 void evaluate(Workbench& bench, const Batch& batch) {
   const EvaluationMode mode(bench.task->module());
@@ -29,7 +23,7 @@ void evaluate(Workbench& bench, const Batch& batch) {
 void check_size(Workbench& bench, const Dataset& data, const char* key) {
   const std::vector<int64_t> own = data.info().input_shape, trained = bench.data.train->info().input_shape;
   if (own == trained) return;
-  const Batch batch = load_sample(bench, data, 0);
+  const Batch batch = load_samples(bench, data, consecutive(0, 1));
   try {
     evaluate(bench, batch);
   } catch (const Error&) {
@@ -44,33 +38,15 @@ void check_size(Workbench& bench, const Dataset& data, const char* key) {
   }
 }
 
-// The samples that cost least and most.
-struct Extremes {
-  int64_t least = 0;
-  int64_t most = 0;
-};
-
-// Nothing where samples do not differ in it.
-std::optional<Extremes> extremes_of(const Dataset& data) {
-  Extremes extremes;
-  for (int64_t i = 0; i < data.size(); ++i) {
-    const std::optional<int64_t> cost = data.cost(i);
-    if (!cost) return std::nullopt;
-    if (*cost < *data.cost(extremes.least)) extremes.least = i;
-    if (*cost > *data.cost(extremes.most)) extremes.most = i;
-  }
-  return extremes;
-}
-
 // A model that takes one length would end a run at the first micro-batch of shorter samples.
 void check_shortest(Workbench& bench, const Dataset& data, const std::string& key) {
-  const std::optional<Extremes> extremes = extremes_of(data);
-  if (!extremes) return;
+  if (!has_costs(data)) return;
+  const CostExtremes extremes = cost_extremes(data);
   try {
-    evaluate(bench, load_sample(bench, data, extremes->least));
+    evaluate(bench, load_samples(bench, data, consecutive(extremes.cheapest, 1)));
   } catch (const Error& error) {
     if (error.code() != ExitCode::kBadRecipe) throw;
-    const Batch longest = load_sample(bench, data, extremes->most);
+    const Batch longest = load_samples(bench, data, consecutive(extremes.dearest, 1));
     evaluate(bench, longest);  // where that fails, too, it is not about lengths
     const int64_t length = longest.inputs.size(1);
     throw Error(ExitCode::kBadRecipe, key,

@@ -493,7 +493,7 @@ RunState Trainer::Run::restored_state() {
   changed_ = changes;
   if (!from.same_recipe) {
     for (const KeyDifference& d : changes_of_recipe(from.saved, recipe_)) {
-      if (decides_learning(d.decides)) changed_.push_back(cat(d.path, ": ", d.before, " → ", d.after));
+      if (decides_learning(d.decides)) changed_.push_back(describe({d}));
     }
   }
   if (from.same_recipe) {
