@@ -14,6 +14,10 @@ struct FigureKind {
   Better better = Better::kLower;
   bool share = false;     ///< a share of something: from 0 to 1
   std::string unit = {};  ///< empty: a pure number
+
+  /// A mean of 0 and 1 over the samples of the evaluation, each of which counts once: how far chance moves it
+  /// on so many samples is then known. Not so of areas, F1, or means over tokens, pixels or labels.
+  bool of_samples = false;
   bool operator==(const FigureKind&) const = default;
 };
 

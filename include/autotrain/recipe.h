@@ -299,6 +299,7 @@ struct ExecutionRecipe {
   CudaGraphs cuda_graphs = CudaGraphs::kAuto;
   Recompute recompute = Recompute::kOff;         ///< in the backward pass, what would be kept for it
   std::optional<int64_t> recompute_blocks = {};  ///< of a model in C++, the first so many; unset: all
+  bool offload = false;                          ///< what the backward pass needs waits in main memory
   RequeueSignal requeue_signal = RequeueSignal::kNone;
   MemoryRecipe memory;
   SearchRecipe search;

@@ -127,6 +127,8 @@ class Task {
   virtual std::vector<NamedTensor> state() { return {}; }
 
   /// Before the first forward pass of an update; again where its window is run again, everything put back.
+  /// Also, as of a trial, for the last update before an evaluation that comes at the begin of a resume, and
+  /// where a session ends.
   virtual void begin_update(const UpdateInfo& info) { (void)info; }
 
   /// When all backward passes of an update are made: gradients may be looked at and changed. On several ranks

@@ -100,6 +100,8 @@ class Trainer {
   /// @throws Error as the data sets and the model find their parts.
   static Trainer from_recipe(Recipe recipe, TrainerOptions options = {});
 
+  /// A trainer that was moved from may be assigned to and destroyed; what else is called on it throws
+  /// Error(kUsage).
   ~Trainer();
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
@@ -138,7 +140,7 @@ class Trainer {
   /// Which weights and buffers the module is given.
   enum class Weights {
     kLast,     ///< of the last update, as `fit` leaves them
-    kBest,     ///< of the best evaluation, as they were evaluated; there must be a run folder
+    kBest,     ///< of the best evaluation, as they were evaluated, with Task::state; there must be a folder
     kAverage,  ///< averages over the updates (average.half_life)
   };
 
@@ -152,7 +154,8 @@ class Trainer {
  private:
   class Run;
   explicit Trainer(std::unique_ptr<Run> run);
-  std::unique_ptr<Run> run_;
+  Run& run() const;
+  std::unique_ptr<Run> run_;  // null: it was moved from
 };
 
 }  // namespace autotrain

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What `execution.recompute: on` gains and costs on exported models: the largest micro-batch at three budgets with and without,
-the time of an update of the same micro-batch, in turns, and whether three updates have the same bits.
+"""What `execution.recompute: on` gains and costs on exported models and on the program's own: the largest micro-batch at three
+budgets with and without, the time of an update of the same micro-batch, in turns, and whether three updates have the same bits.
 
-    scripts/bench/recompute.py [--rounds 5] [resnet18:512MiB gpt:512MiB …]
+    scripts/bench/recompute.py [--rounds 5] [resnet:512MiB gpt-cpp:512MiB …]
 """
 import argparse
 import hashlib
@@ -15,13 +15,21 @@ from pathlib import Path
 
 from measure import PEERS_PYTHON, PROGRAM, ROOT, options_of, ratio, save, text
 
-EXAMPLES = {"mlp": "float32[2,1,28,28]", "resnet": "float32[2,1,28,28]", "gpt": "int64[2,128]<256", "vit": "float32[2,3,224,224]"}
-DATA = {"mlp": "{dataset: synthetic, kind: images, shape: [1, 28, 28], samples: 65536, classes: 10}",
-        "resnet": "{dataset: synthetic, kind: images, shape: [1, 28, 28], samples: 65536, classes: 10}",
-        "gpt": "{dataset: synthetic, kind: tokens, shape: [128], samples: 65536, classes: 256}",
-        "vit": "{dataset: synthetic, kind: images, shape: [3, 224, 224], samples: 4096, classes: 10}"}
-BUDGETS = {"mlp": ("256MiB", "512MiB", "1GiB"), "resnet": ("512MiB", "1GiB", "2GiB"), "gpt": ("256MiB", "512MiB", "1GiB"),
-           "vit": ("3GiB", "4GiB", "6GiB")}
+IMAGES = "{dataset: synthetic, kind: images, shape: %s, samples: %d, classes: 10}"
+SMALL, LARGE = IMAGES % ([1, 28, 28], 65536), IMAGES % ([3, 224, 224], 4096)
+TOKENS = "{dataset: synthetic, kind: tokens, shape: [128], samples: 65536, classes: 256}"
+# Data, budgets, and an exported model's example or the recipe's words for one of the program's own.
+MODELS = {
+    "mlp": (SMALL, ("256MiB", "512MiB", "1GiB"), "float32[2,1,28,28]"),
+    "resnet": (SMALL, ("512MiB", "1GiB", "2GiB"), "float32[2,1,28,28]"),
+    "resnet50": (LARGE, ("1GiB", "2GiB", "4GiB"), "float32[2,3,224,224]"),
+    "gpt": (TOKENS, ("256MiB", "512MiB", "1GiB"), "int64[2,128]<256"),
+    "vit": (LARGE, ("3GiB", "4GiB", "6GiB"), "float32[2,3,224,224]"),
+    "mlp-cpp": (SMALL, ("256MiB", "512MiB", "1GiB"), "{name: mlp, hidden: [1024, 1024, 1024, 1024, 1024, 1024, 1024, 1024]}"),
+    "resnet-cpp": (SMALL, ("512MiB", "1GiB", "2GiB"), "{name: resnet18}"),
+    "resnet50-cpp": (LARGE, ("1GiB", "2GiB", "4GiB"), "{name: resnet50}"),
+    "gpt-cpp": (TOKENS, ("256MiB", "512MiB", "1GiB"), "{name: transformer, layers: 4, width: 256, heads: 4}"),
+}
 WRITE = """
 import sys
 sys.path[:0] = [sys.argv[1], sys.argv[2]]
@@ -34,11 +42,14 @@ export(Workload(sys.argv[3], "cpu").model(), sys.argv[4], sys.argv[5], precision
 class Model:
     def __init__(self, name, folder):
         self.name, self.folder = name, Path(folder)
-        self.file = self.folder / f"{name}.autotrain"
-        subprocess.run([PEERS_PYTHON, "-W", "ignore", "-c", WRITE, ROOT / "scripts/bench/peers", ROOT / "scripts/python", name,
-                        EXAMPLES[name], self.file], check=True, stdout=sys.stderr)
+        data, _, words = MODELS[name]
+        if not words.startswith("{"):
+            file = self.folder / f"{name}.autotrain"
+            subprocess.run([PEERS_PYTHON, "-W", "ignore", "-c", WRITE, ROOT / "scripts/bench/peers", ROOT / "scripts/python", name,
+                            words, file], check=True, stdout=sys.stderr)
+            words = f"{{name: exported, file: {file}}}"
         self.recipe = self.folder / f"{name}.yaml"
-        self.recipe.write_text(f"data:\n  train: {DATA[name]}\nmodel: {{name: exported, file: {self.file}}}\n"
+        self.recipe.write_text(f"data:\n  train: {data}\nmodel: {words}\n"
                                "optimizer: {name: adamw, lr: 0.001}\nbatch: {lr_rule: none, limits: {max_effective: 65536}}\n"
                                "stop: {updates: 3}\nexecution: {precision: fp32, search: {plan_cache: false}}\n", encoding="utf-8")
 
@@ -75,7 +86,7 @@ def measure(model, budget, rounds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cells", nargs="*", default=[f"{name}:{budget}" for name in ("mlp", "resnet", "gpt") for budget in BUDGETS[name]])
+    parser.add_argument("cells", nargs="*", default=[f"{name}:{budget}" for name in ("mlp", "resnet", "gpt") for budget in MODELS[name][1]])
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     rows, models = [], {}

@@ -89,6 +89,7 @@ std::string reason_of(const std::string& path, const Recipe& recipe, const Resca
       {"schedule.warmup", "the same samples"},
       {"schedule.every", "the same samples, in updates"},
       {"execution.micro_batch", "the old one is more than an update has"},
+      {"batch.limits.max_effective", "no less than an update has"},
       {"stop.updates", "an update is of other samples now"},
       {"stop.samples", "as many as before; the table says how many are needed"}};
   const auto reason = reasons.find(path);
@@ -106,6 +107,8 @@ Recipe rescaled(const Recipe& recipe, const Rescaling& change) {
   other.batch.effective = change.to;
   if (change.to == change.from) return other;
   if (other.execution.micro_batch > change.to) other.execution.micro_batch.reset();
+  auto& most = other.batch.limits.max_effective;
+  if (most && *most < change.to) most = change.to;
   rescale_rate(other, change);
   rescale_moments(other, static_cast<double>(change.to) / static_cast<double>(change.from));
   rescale_clock(other, change);
@@ -125,9 +128,11 @@ std::string yaml_of(const std::vector<RecipeLine>& lines) {
   std::map<std::string, std::string> sections;  // by name: their keys
   for (const RecipeLine& line : lines) {
     const size_t dot = line.path.find('.');
+    const std::string below = line.path.substr(dot + 1), key = last_part(below);
+    const std::string entry = cat(key, ": ", line.after);
     sections[line.path.substr(0, dot)] +=
-        cat("  ", line.path.substr(dot + 1), ": ", line.after, "  # ", line.before, " → ", line.after,
-            line.reason.empty() ? "" : ": " + line.reason, "\n");
+        cat("  ", key == below ? entry : cat(below.substr(0, below.rfind('.')), ": {", entry, "}"), "  # ",
+            line.before, " → ", line.after, line.reason.empty() ? "" : ": " + line.reason, "\n");
   }
   std::string text;
   for (const auto& [name, keys] : sections) text += cat(name, ":\n", keys);

@@ -46,4 +46,12 @@ void refuse_limit_of_open_files(const std::filesystem::path& path, int error) {
               kMoreOpenFiles);
 }
 
+void require_open_files(int64_t files, const std::string& what) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= static_cast<rlim_t>(files)) return;
+  throw Error(ExitCode::kInputOutput, what,
+              cat("needs ", files, " open files at a time, and this process may have ", limit.rlim_cur),
+              kMoreOpenFiles);
+}
+
 }  // namespace autotrain

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace autotrain {
 
@@ -24,5 +26,9 @@ inline constexpr const char* kMoreOpenFiles = "raise the limit of open files (ul
 /// Throws when a file or folder could not be opened for such an error, which says nothing about it.
 /// @throws Error(kInputOutput) naming `path`.
 void refuse_limit_of_open_files(const std::filesystem::path& path, int error);
+
+/// Refuses to begin what would stand still half-way for want of open files.
+/// @throws Error(kInputOutput) naming `what` where this process may have fewer than `files` open at a time.
+void require_open_files(int64_t files, const std::string& what);
 
 }  // namespace autotrain

@@ -13,6 +13,7 @@ namespace {
 std::atomic<int> requested{0};
 std::atomic<int> insisted{0};  // by SIGINT or SIGTERM
 std::atomic<int> checkpoint{0};
+std::atomic<int> by_scope{0};  // a StopSignalScope's signal made the request
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may only touch such");
 
 void on_stop_signal(int) {
@@ -22,6 +23,11 @@ void on_stop_signal(int) {
 void on_insistent_signal(int signal) {
   on_stop_signal(signal);
   if (insisted.exchange(1) != 0) ::_exit(static_cast<int>(ExitCode::kInterrupted));
+}
+
+void on_scoped_signal(int) {
+  by_scope = 1;
+  on_stop_signal(0);
 }
 
 void on_checkpoint_signal(int) {
@@ -38,6 +44,12 @@ struct sigaction handled_by(void (*handler)(int)) {
 void handle(int signal, void (*handler)(int)) {
   const struct sigaction action = handled_by(handler);
   ::sigaction(signal, &action, nullptr);
+}
+
+// Whether the handlers of the whole process are in force.
+bool are_installed() {
+  struct sigaction now = {};
+  return ::sigaction(SIGTERM, nullptr, &now) == 0 && now.sa_handler == on_insistent_signal;
 }
 
 bool is_ignored(int signal) {
@@ -59,12 +71,15 @@ void install_signal_handlers() {
 
 StopSignalScope::StopSignalScope(int signal) : signal_(signal) {
   if (signal_ == 0) return;
-  const struct sigaction action = handled_by(on_stop_signal);
+  const struct sigaction action = handled_by(on_scoped_signal);
   ::sigaction(signal_, &action, &before_);
 }
 
 StopSignalScope::~StopSignalScope() {
-  if (signal_ != 0) ::sigaction(signal_, &before_, nullptr);
+  if (signal_ == 0) return;
+  ::sigaction(signal_, &before_, nullptr);
+  if (before_.sa_handler == on_scoped_signal || are_installed()) return;
+  if (by_scope.exchange(0) != 0) requested = 0;
 }
 
 Interrupt pending_interrupt() {
@@ -80,6 +95,7 @@ void clear_interrupt() {
   requested = 0;
   insisted = 0;
   checkpoint = 0;
+  by_scope = 0;
 }
 
 bool take_checkpoint_request() {

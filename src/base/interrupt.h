@@ -14,7 +14,8 @@ enum class Interrupt { kNone, kStop };
 void install_signal_handlers();
 
 /// A signal that asks for a stop while the scope lives, and never ends the process at once, however often it
-/// comes. Scopes nest.
+/// comes. Scopes nest. Where the handlers above are not in force, in a program that is a run's host, the
+/// request ends with the last scope: the run has stopped, and the next one is to begin.
 class StopSignalScope {
  public:
   /// @param signal 0: none.

@@ -88,6 +88,12 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  if (text.starts_with(kMark)) text.remove_prefix(kMark.size());
+  return text;
+}
+
 std::string_view trim(std::string_view text) {
   const char* const blanks = " \t\r\n";
   const size_t first = text.find_first_not_of(blanks);

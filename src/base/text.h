@@ -34,6 +34,9 @@ std::string join_choices(const std::vector<std::string>& words);
 
 std::string_view trim(std::string_view text);
 
+/// Without the mark of UTF-8 that editors of Windows begin files with.
+std::string_view without_byte_order_mark(std::string_view text);
+
 /// What stands before the first end of a line.
 std::string first_line(std::string_view text);
 

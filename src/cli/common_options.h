@@ -78,7 +78,7 @@ void refuse_options(const CLI::App& app, std::initializer_list<const char*> name
 void refuse_without(const std::string& other, const CLI::App& app, std::initializer_list<const char*> names);
 
 /// For commands that write a folder: each of several ranks would do all of it, into the same one.
-/// @throws Error(kUsage) when torchrun, Slurm or Open MPI started more than one.
+/// @throws Error(kUsage) when a launcher (torchrun, Slurm, an mpirun) started more than one.
 void refuse_several_ranks();
 
 }  // namespace autotrain

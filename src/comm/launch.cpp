@@ -63,6 +63,7 @@ Launcher launcher_of(const Environment& environment) {
   if (environment("RANK") || environment("WORLD_SIZE")) return Launcher::kTorchrun;
   if (environment("SLURM_STEP_NUM_TASKS").value_or("1") != "1") return Launcher::kSlurm;
   if (environment("OMPI_COMM_WORLD_SIZE").value_or("1") != "1") return Launcher::kOpenMpi;
+  if (environment("PMI_SIZE").value_or("1") != "1") return Launcher::kHydra;
   return Launcher::kNone;
 }
 
@@ -71,26 +72,38 @@ struct RankNames {
   const char* rank;
   const char* world;
   const char* local_rank;
+  const char* local_world;  // null where another says it
 };
 
-constexpr RankNames kTorchrunNames = {"RANK", "WORLD_SIZE", "LOCAL_RANK"};
-constexpr RankNames kSlurmNames = {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"};
+constexpr RankNames kTorchrunNames = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+constexpr RankNames kSlurmNames = {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", nullptr};
 constexpr RankNames kOpenMpiNames = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-                                     "OMPI_COMM_WORLD_LOCAL_RANK"};
+                                     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
+constexpr RankNames kHydraNames = {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"};
+
+const RankNames& names_of(Launcher launcher) {
+  switch (launcher) {
+    case Launcher::kSlurm: return kSlurmNames;
+    case Launcher::kOpenMpi: return kOpenMpiNames;
+    case Launcher::kHydra: return kHydraNames;
+    default: return kTorchrunNames;
+  }
+}
 
 void read_ranks(const Variables& variables, const RankNames& names, Launch& launch) {
   launch.place.world = variables.number(names.world, 1, kMostRanks);
   launch.place.rank = variables.number(names.rank, 0, launch.place.world - 1);
   launch.place.host = own_host();
   launch.place.local_rank = variables.number(names.local_rank, 0, launch.place.world - 1);
+  if (names.local_world == nullptr) return;
+  launch.place.local_world =
+      variables.number(names.local_world, launch.place.local_rank + 1, launch.place.world);
 }
 
 Launch of_torchrun(const Environment& environment) {
   const Variables variables(environment, Launcher::kTorchrun);
   Launch launch{.by = Launcher::kTorchrun};
   read_ranks(variables, kTorchrunNames, launch);
-  launch.place.local_world =
-      variables.number("LOCAL_WORLD_SIZE", launch.place.local_rank + 1, launch.place.world);
   launch.meeting_host = variables.text("MASTER_ADDR");
   launch.meeting_port = variables.number("MASTER_PORT", 1, 65535);
   launch.agent_store = environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
@@ -139,14 +152,13 @@ Launch of_slurm(const Environment& environment) {
   return launch;
 }
 
-Launch of_open_mpi(const Environment& environment) {
-  const Variables variables(environment, Launcher::kOpenMpi);
-  Launch launch{.by = Launcher::kOpenMpi};
-  read_ranks(variables, kOpenMpiNames, launch);
-  launch.place.local_world =
-      variables.number("OMPI_COMM_WORLD_LOCAL_SIZE", launch.place.local_rank + 1, launch.place.world);
+// What an mpirun starts.
+Launch of_mpi(const Environment& environment, Launcher launcher) {
+  const Variables variables(environment, launcher);
+  Launch launch{.by = launcher};
+  read_ranks(variables, names_of(launcher), launch);
   const bool one_host = launch.place.local_world == launch.place.world;
-  // Open MPI does not say where the other hosts could meet.
+  // No mpirun says where the other hosts could meet.
   launch.meeting_host =
       one_host ? environment("MASTER_ADDR").value_or("127.0.0.1") : variables.text("MASTER_ADDR");
   launch.meeting_port = variables.port_or(kFirstPort);
@@ -161,6 +173,7 @@ std::string to_string(Launcher launcher) {
     case Launcher::kTorchrun: return "torchrun";
     case Launcher::kSlurm: return "Slurm";
     case Launcher::kOpenMpi: return "Open MPI";
+    case Launcher::kHydra: return "MPICH or Intel MPI";
   }
   return "";
 }
@@ -181,7 +194,8 @@ Launch detect_launch(const Environment& environment) {
   switch (launcher_of(environment)) {
     case Launcher::kTorchrun: return of_torchrun(environment);
     case Launcher::kSlurm: return of_slurm(environment);
-    case Launcher::kOpenMpi: return of_open_mpi(environment);
+    case Launcher::kOpenMpi:
+    case Launcher::kHydra: return of_mpi(environment, launcher_of(environment));
     case Launcher::kNone: break;
   }
   Launch launch;
@@ -192,9 +206,7 @@ Launch detect_launch(const Environment& environment) {
 void check_group(const Environment& environment, int64_t rank, int64_t world) {
   const Launcher launcher = launcher_of(environment);
   if (launcher == Launcher::kNone) return;
-  const RankNames& names = launcher == Launcher::kTorchrun ? kTorchrunNames
-                           : launcher == Launcher::kSlurm  ? kSlurmNames
-                                                           : kOpenMpiNames;
+  const RankNames& names = names_of(launcher);
   for (const auto& [name, of_group] : {std::pair(names.world, world), std::pair(names.rank, rank)}) {
     const std::string said = environment(name).value_or("");
     if (said.empty() || said == std::to_string(of_group)) continue;

@@ -11,9 +11,9 @@
 namespace autotrain {
 
 /// Who started the processes of a run.
-enum class Launcher { kNone, kTorchrun, kSlurm, kOpenMpi };
+enum class Launcher { kNone, kTorchrun, kSlurm, kOpenMpi, kHydra };
 
-/// "none", "torchrun", "Slurm", "Open MPI".
+/// "none", "torchrun", "Slurm", "Open MPI", "MPICH or Intel MPI".
 std::string to_string(Launcher launcher);
 
 /// How this process was started as one of several.
@@ -36,8 +36,8 @@ Environment process_environment();
 /// The name of this machine.
 std::string own_host();
 
-/// Asks torchrun's variables, then Slurm's (of a job step: what `srun` starts), then Open MPI's; one rank
-/// where none of them started more. @throws Error(kUsage) naming the variable that is missing, is no number
+/// Asks torchrun's variables, then Slurm's (of a job step: what `srun` starts), Open MPI's, and then those that
+/// MPICH and Intel MPI share; one rank where none of them started more. @throws Error(kUsage) naming the variable that is missing, is no number
 /// or contradicts another.
 Launch detect_launch(const Environment& environment);
 

@@ -81,6 +81,9 @@ void MeetingPlace::serve() {
 std::vector<std::unique_ptr<Child>> MeetingPlace::start_ranks(
     int64_t world, const std::function<int(int64_t rank)>& work,
     const std::function<std::filesystem::path(int64_t rank)>& log_of) {
+  // Of the store's connections a process that may open no more files says nothing: ranks would wait for it.
+  constexpr int64_t kOwn = 32, kOfRank = 8;
+  require_open_files(kOwn + kOfRank * world, cat(world, " ranks"));
   std::vector<std::unique_ptr<Child>> ranks;
   for (int64_t rank = 0; rank < world; ++rank) {
     const auto as_rank = [&] {

@@ -145,10 +145,11 @@ class Outcomes {
     for (const RunOrder& twin : orders_) {
       if (twin.twin == order->name) add(twin, result, /*kept=*/true);
     }
-    if (!result.kept) write_comparison(comparison(), options_.folder);
+    if (!result.kept) write_comparison(comparison(/*so_far=*/true), options_.folder);
   }
 
-  Comparison comparison() const {
+  /// @param so_far whether runs may be still to come.
+  Comparison comparison(bool so_far) const {
     std::vector<RunOutcome> runs;
     std::map<std::filesystem::path, size_t>
         places;  // of a run whose rungs are several orders, the latest counts
@@ -160,6 +161,7 @@ class Outcomes {
     }
     ComparisonTerms terms = terms_of(options_, runs, kinds_, halving_);
     terms.looks = looks_;
+    terms.so_far = so_far;
     terms.provenance = {.command = options_.command, .date = utc_date(), .program = version()};
     terms.provenance.data.resize(options_.recipes.size());
     for (const RunOrder& order : orders_) terms.provenance.data[order.point] = order.files;
@@ -243,7 +245,8 @@ void keep_report(const ComparisonTerms& former, const CompareOptions& options) {
 }
 
 // With how many seeds the folder's study was looked at: by the report that is there and those before it. A
-// report without a test, as of one seed or of a study that was stopped, showed no verdict.
+// report without a test, as of one seed or of a study that was stopped (ComparisonTerms::so_far), showed no
+// verdict.
 std::vector<int64_t> looks_at(const Comparison& former, const CompareOptions& options) {
   std::set<int64_t> looks(former.terms.looks.begin(), former.terms.looks.end());
   const bool tested = std::ranges::any_of(
@@ -285,7 +288,7 @@ Comparison compare(const CompareOptions& options) {
                    .wanted = [&](const StudyRun& run) { return outcomes.wants(run); },
                    .on_progress = options.on_progress,
                    .on_result = [&](const StudyResult& result) { outcomes.add(result); }});
-  Comparison comparison = outcomes.comparison();
+  Comparison comparison = outcomes.comparison(/*so_far=*/false);
   write_comparison(comparison, options.folder);
   if (!options.reads_test) return comparison;
   comparison.terms.test = read_test_data(options, orders, comparison);

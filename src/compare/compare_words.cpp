@@ -80,20 +80,12 @@ std::string verdict_text(const Difference& d, const ComparisonTerms& terms) {
 namespace {
 
 // Where the best stands on an axis of numbers, if nothing lies beyond it: "the largest optimizer.lr"; "".
-std::string edge_of(const Comparison& c, size_t recipe) {
+std::string edges_in_words(const Comparison& c, size_t recipe) {
   std::vector<std::string> edges;
   for (const DifferingKey& axis : c.terms.axes) {
-    std::set<double> values;
-    double own = 0;
-    const bool numbers = std::ranges::all_of(axis.values, [&](const std::string& text) {
-      double value = 0;
-      const bool good = parse_real(text, value);
-      values.insert(value);
-      return good;
-    });
-    if (!numbers || values.size() < 2 || !parse_real(axis.values[recipe], own)) continue;
-    if (own == *values.begin()) edges.push_back("the smallest " + axis.path);
-    if (own == *values.rbegin()) edges.push_back("the largest " + axis.path);
+    const Edge edge = edge_of(axis.values, axis.values[recipe]);
+    if (edge != Edge::kNone)
+      edges.push_back(cat(edge == Edge::kSmallest ? "the smallest " : "the largest ", axis.path));
   }
   return join(edges, " and ");
 }
@@ -119,15 +111,16 @@ std::string answer_of(const Comparison& c) {
     answer =
         cat("After ", format_count(c.samples), " samples ", c.terms.recipes[*best.recipe], " has the best ",
             c.terms.figure, ", ", spread_text(spread_on(c.recipes[*best.recipe], FairAxis::kSamples)),
-            best.alike.empty()
-                ? "."
+            best.alike.empty() ? "."
+            : c.terms.so_far
+                ? "; runs are still to come, so nothing is tested yet."
                 : cat("; these seeds cannot tell it from ", join(labels_of(c, best.alike), ", "), "."));
     if (c.terms.recipes.size() > 2)
       answer +=
           " It was chosen by the runs that it is judged by, so its figure is flattered; fresh seeds "
           "(--confirm) "
           "would show by how much.";
-    if (const std::string edge = edge_of(c, *best.recipe); !edge.empty())
+    if (const std::string edge = edges_in_words(c, *best.recipe); !edge.empty())
       answer += cat(" It has ", edge, " of the grid: what is best may lie beyond.");
   } else {
     answer = best.left_out.empty() ? "No run has ended yet, so there is nothing to compare."
@@ -226,7 +219,11 @@ std::pair<int64_t, int64_t> evaluated_samples(const Comparison& c) {
 std::string sampling_text(const Comparison& c, int64_t samples) {
   const size_t shown = c.best.recipe.value_or(0);
   const double share = spread_on(c.recipes[shown], FairAxis::kSamples).mean;
-  if (!is_share(c) || !(share >= 0 && share <= 1)) return "";
+  const bool of_samples = std::ranges::any_of(c.runs, [&](const RunOutcome& run) {
+    const auto kind = run.figure_kinds.find(c.terms.figure);
+    return run.recipe == c.terms.recipes[shown] && kind != run.figure_kinds.end() && kind->second.of_samples;
+  });
+  if (!of_samples || !(share >= 0 && share <= 1)) return "";
   const ConfidenceInterval interval =
       share_interval(std::llround(share * static_cast<double>(samples)), samples);
   return cat(": one sample more or less is ", brief(1 / static_cast<double>(samples)), ", and ",
@@ -262,6 +259,12 @@ std::vector<std::string> twin_notes(const Comparison& c) {
   std::vector<std::string> notes;
   for (const auto& [a, b] : c.terms.pairs) {
     if (!same_figures(c, a, b)) continue;
+    if (const std::vector<std::string> others = other_figures_differing(c, a, b); !others.empty()) {
+      notes.push_back(cat(c.terms.recipes[a], " and ", c.terms.recipes[b], " came to the same ",
+                          c.terms.figure, " with every seed, and not to the same ", join(others, ", "), ": ",
+                          c.terms.figure, " on these data is too coarse to tell them apart."));
+      continue;
+    }
     std::vector<std::string> keys;
     for (const DifferingKey& key : c.terms.differing_keys) {
       if (key.values.at(a) != key.values.at(b)) keys.push_back(key.path);
@@ -353,11 +356,16 @@ std::vector<std::string> failure_notes(const Comparison& c) {
   return notes;
 }
 
-// Plans that differ in what decides bits or speed, between the recipes or between runs of one.
+// Plans that differ in what decides bits or speed, between the recipes or between runs of one. Effective
+// batches are told where no key of the recipes does: what `auto` comes to follows memory and micro-batch.
 std::vector<std::string> plan_notes(const Comparison& c) {
+  const bool told = std::ranges::any_of(
+      c.terms.differing_keys, [](const DifferingKey& key) { return key.path.starts_with("batch."); });
   std::vector<std::string> notes;
-  for (const auto& [key, what] : {std::pair("precision", "precisions"), std::pair("device_name", "machines"),
-                                  std::pair("program", "versions of the program")}) {
+  for (const auto& [key, what] :
+       {std::pair("precision", "precisions"), std::pair("device_name", "machines"),
+        std::pair("program", "versions of the program"), std::pair("effective_batch", "effective batches")}) {
+    if (told && key == std::string_view("effective_batch")) continue;
     std::map<std::string, std::set<std::string>> recipes;  // by value
     for (const RunOutcome& run : c.runs) {
       if (run.plan.is_object() && run.plan.contains(key))

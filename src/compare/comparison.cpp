@@ -266,7 +266,7 @@ std::vector<TargetTest> target_tests_of(const Comparison& c) {
   std::vector<double> p;
   for (const auto& [a, b] : c.terms.pairs) {
     LogRankTest test = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN()};
-    if (why_unlike(c, of_target, a, b).empty())
+    if (!c.terms.so_far && why_unlike(c, of_target, a, b).empty())
       test = log_rank_test(times_to_target(c, a), times_to_target(c, b));
     tests.push_back({.a = a, .b = b, .statistic = test.statistic, .p = test.p, .p_holm = 0});
     p.push_back(test.p);
@@ -367,6 +367,7 @@ Difference pair_of(const Comparison& c, size_t a, size_t b, FairAxis axis) {
     d.verdict = Verdict::kRunsMissing;
     d.reason += cat(d.reason.empty() ? "" : "; ", c.terms.recipes[recipe], ": ", missing);
   }
+  if (d.reason.empty() && c.terms.so_far) d.reason = "runs are still to come";
   return d;
 }
 
@@ -481,6 +482,11 @@ bool better(const Comparison& c, size_t a, size_t b) {
 // others, which a grid does not ask for, all pairs of candidates are one family: the best was chosen among
 // them.
 std::vector<size_t> alike_to(const Comparison& c, size_t best, const std::vector<size_t>& candidates) {
+  if (c.terms.so_far) {  // nothing is told yet
+    std::vector<size_t> others = candidates;
+    std::erase(others, best);
+    return others;
+  }
   std::vector<std::pair<size_t, size_t>> pairs;
   std::vector<double> p;
   for (size_t i = 0; i < candidates.size(); ++i) {
@@ -592,6 +598,37 @@ bool same_figures(const Comparison& c, size_t a, size_t b) {
     ++both;
   }
   return both > 0;
+}
+
+std::vector<std::string> other_figures_differing(const Comparison& c, size_t a, size_t b) {
+  std::set<std::string> names;
+  for (const RunOutcome& of_a : c.runs) {
+    for (const RunOutcome& of_b : c.runs) {
+      if (of_a.recipe != c.terms.recipes[a] || of_b.recipe != c.terms.recipes[b] || of_a.seed != of_b.seed)
+        continue;
+      if (!ended(of_a) || !ended(of_b)) continue;
+      for (const auto& [name, value] : of_a.curve.back().figures) {
+        const std::optional<double> other = figure_in(of_b.curve.back().figures, name);
+        const bool neither = other && std::isnan(*other) && std::isnan(value);
+        if (other && *other != value && !neither) names.insert(name);
+      }
+    }
+  }
+  names.erase(c.terms.figure);
+  return {names.begin(), names.end()};
+}
+
+Edge edge_of(const std::vector<std::string>& values, const std::string& value) {
+  std::set<double> numbers;
+  double own = 0;
+  for (const std::string& text : values) {
+    double number = 0;
+    if (!parse_real(text, number)) return Edge::kNone;
+    numbers.insert(number);
+  }
+  if (numbers.size() < 2 || !parse_real(value, own)) return Edge::kNone;
+  if (own == *numbers.begin()) return Edge::kSmallest;
+  return own == *numbers.rbegin() ? Edge::kLargest : Edge::kNone;
 }
 
 bool has_part(const RecipeFigures& figures) {

@@ -64,7 +64,7 @@ struct TunedValue {
 struct TunedRecipe {
   std::vector<TunedValue> tried = {};
   size_t best = 0;       ///< of these; the recipe has it
-  bool at_edge = false;  ///< the best is the first or the last of those that were tried
+  bool at_edge = false;  ///< the best is the smallest or the largest number of those that were tried
 };
 
 /// A key of which each recipe got the value that was best for it, in one run each, before they were compared.
@@ -112,6 +112,9 @@ struct ComparisonTerms {
   /// With how many seeds this study was looked at before, with its verdicts in view; the present number is
   /// not among them.
   std::vector<int64_t> looks = {};
+
+  /// Runs of the study are still to come: nothing is tested, or whoever watches would have a look after each.
+  bool so_far = false;
 
   std::optional<Tuning> tuned = {};  ///< unset: recipes have the values that were written
 
@@ -225,6 +228,12 @@ inline constexpr double kFalseAlarms = 0.05;
 /// together raise less than twice as many false alarms as one.
 double verdict_level(const ComparisonTerms& terms);
 
+/// Where one of several values stands, by number.
+enum class Edge { kNone, kSmallest, kLargest };
+
+/// @param values as YAML, in any order; none of them is at an edge where one is no number, or all are one.
+Edge edge_of(const std::vector<std::string>& values, const std::string& value);
+
 /// The best recipe at equal samples, as far as it may be named.
 struct BestRecipe {
   std::optional<size_t> recipe = {};  ///< unset: none may be named
@@ -282,8 +291,12 @@ std::string missing_runs(const Comparison& comparison, size_t recipe, FairAxis a
 /// The seeds of the runs of a recipe that ought to have a value, in ascending order.
 std::vector<int64_t> seeds_of(const Comparison& comparison, size_t recipe);
 
-/// Whether two recipes came to the same figures with every seed that both have, and at least with one.
+/// Whether two recipes came to the same compared figure with every seed that both have, and at least with
+/// one.
 bool same_figures(const Comparison& comparison, size_t a, size_t b);
+
+/// The other figures in which runs of two recipes with one seed ended differently.
+std::vector<std::string> other_figures_differing(const Comparison& comparison, size_t a, size_t b);
 
 /// Whether any of a recipe's runs was made to its end or failed; halving may have left it out before.
 bool has_part(const RecipeFigures& figures);

@@ -201,6 +201,7 @@ Json comparison_to_json(const Comparison& c) {
                {"paired", c.terms.paired},
                {"margin", c.terms.margin ? Json(*c.terms.margin) : Json(nullptr)},
                {"looks", c.terms.looks},
+               {"so_far", c.terms.so_far},
                {"tuned", c.terms.tuned ? to_json(*c.terms.tuned) : Json(nullptr)},
                {"test", to_json(c.terms.test, c.terms)},
                {"provenance", to_json(c.terms.provenance)},
@@ -250,6 +251,7 @@ Comparison comparison_from_json(const Json& json) {
   if (const Json margin = json.value("margin", Json()); margin.is_number())
     terms.margin = margin.get<double>();
   terms.looks = json.value("looks", std::vector<int64_t>());
+  terms.so_far = json.value("so_far", false);
   if (const Json tuned = json.value("tuned", Json()); !tuned.is_null()) terms.tuned = tuning_from_json(tuned);
   if (json.contains("provenance")) terms.provenance = provenance_from_json(json.at("provenance"));
   terms.test = readings_from_json(json.value("test", Json::array()), terms.recipes);

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "base/version.h"
 #include "checkpoint/checkpoint.h"
 #include "compare/compare.h"
@@ -19,6 +20,7 @@
 #include "recipe/load.h"
 #include "report/figures_json.h"
 #include "report/metrics_file.h"
+#include "report/report_enums.h"
 #include "state/catalog.h"
 #include "state/identity.h"
 
@@ -101,6 +103,14 @@ std::vector<std::string> events_of(const fs::path& metrics) {
   return events;
 }
 
+// How much of its run one made that completed. A callback may have paused it, as halving and races do.
+double share_made(const StopRecipe& stop, const Json& summary) {
+  if (summary.value("stopped_by", "") != to_string(StopReason::kCallback)) return 1;
+  return share_of_run(stop, {.update = summary.at("updates"),
+                             .samples = summary.at("samples"),
+                             .epoch = number_or_nan(summary.at("epochs"))});
+}
+
 // Fills what a run that ended left of itself.
 void read_end(const fs::path& folder, const Json& summary, RunOutcome& outcome) {
   outcome.samples_per_second = number_or_nan(summary.at("samples_per_second"));
@@ -133,8 +143,15 @@ FinishedRun read_run(const fs::path& folder) {
   FinishedRun run{.folder = folder, .recipe = load_recipe(folder / "recipe.yaml", {}), .outcome = {}};
   run.outcome.seed = run.recipe.seed;
   const fs::path plan = folder / "plan.json", summary = folder / "summary.json";
-  if (fs::exists(plan))
-    read_from(plan, [&](const Json& json) { run.outcome.plan = plan_in_brief(plan_from_json(json)); });
+  if (fs::exists(plan)) {
+    read_from(plan, [&](const Json& json) {
+      const BatchPlan made = plan_from_json(json);
+      run.outcome.plan = plan_in_brief(made);
+      // What `auto` came to decides what was learned.
+      BatchRecipe& batch = run.recipe.batch;
+      if (!batch.effective && !batch.changes()) batch.effective = made.effective_batch;
+    });
+  }
   run.identity = identity_of_run(folder);
   if (const auto program = run.identity.find("autotrain");
       program != run.identity.end() && run.outcome.plan.is_object())
@@ -145,6 +162,7 @@ FinishedRun read_run(const fs::path& folder) {
     const std::string status = json.at("status");
     if (status == "completed") {
       run.outcome.failure.clear();
+      run.outcome.share = share_made(run.recipe.stop, json);
       return read_end(folder, json, run.outcome);
     }
     const Json error = json.value("error", Json());
@@ -224,6 +242,32 @@ void refuse_other_bytes(const std::vector<FinishedRun>& runs) {
   }
 }
 
+bool is_paused(const FinishedRun& run) {
+  return run.outcome.failure.empty() && run.outcome.share < 1;
+}
+
+// Runs that were paused say nothing of their ends. Where others of their recipe have ended they count as
+// missing: those that are left may be the better ones. @returns a sentence; "": none was paused.
+std::string set_paused_apart(std::vector<FinishedRun>& runs) {
+  std::set<std::string> have_ends;
+  for (const FinishedRun& run : runs) {
+    if (run.outcome.failure.empty() && run.outcome.share >= 1) have_ends.insert(run.outcome.recipe);
+  }
+  std::vector<std::string> paused;
+  for (FinishedRun& run : runs) {
+    if (!is_paused(run)) continue;
+    const std::string place = cat("at ", format_percent(run.outcome.share, 0), " of its run");
+    paused.push_back(cat(run.folder.filename().string(), " ", place));
+    if (have_ends.contains(run.outcome.recipe))
+      run.outcome.failure = cat("was stopped by a callback ", place);
+  }
+  if (paused.empty()) return "";
+  return cat(paused.size(), " of ", runs.size(), paused.size() == 1 ? " runs was" : " runs were",
+             " stopped before the end by a callback, as halving and races do, and nothing is said of ",
+             paused.size() == 1 ? "it" : "them", " (", some_of(paused),
+             "); autotrain train --resume goes on with a run");
+}
+
 bool tell_their_data(const std::vector<FinishedRun>& runs) {
   return std::ranges::none_of(runs, [](const FinishedRun& run) { return run.identity.empty(); });
 }
@@ -267,6 +311,8 @@ Comparison compare_finished_runs(const FinishedRunsOptions& options) {
   terms.pairs = all_pairs(all);
   terms.differing_keys = differing_keys(recipes);
   terms.warnings = unfair_because(terms.differing_keys);
+  if (std::string paused = set_paused_apart(runs); !paused.empty())
+    terms.warnings.push_back(std::move(paused));
   if (!tell_their_data(runs))
     terms.warnings.emplace_back(
         "some runs have no checkpoint, so nothing tells whether the files of their data had the same bytes");

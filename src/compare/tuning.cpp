@@ -80,7 +80,11 @@ class Trials {
     return static_cast<size_t>(found - tried_.begin());
   }
 
-  bool at_edge(size_t best) const { return tried_.size() > 1 && (best == 0 || best + 1 == tried_.size()); }
+  bool at_edge(size_t best) const {
+    std::vector<std::string> values;
+    for (const TunedValue& trial : tried_) values.push_back(trial.value);
+    return edge_of(values, values[best]) != Edge::kNone;
+  }
 
   /// One more beyond the best, where that is at the edge of what was tried around the recipe's own value.
   /// @return whether there is one.

@@ -148,6 +148,23 @@ void check_smaller(const CompressionSource& source, const CompressionMethod& met
               "give a larger share");
 }
 
+// Weights as they are under a method's name would pass for what the method costs.
+void check_changed(const CompressionSource& source, const CompressionMethod& method) {
+  if (!changes_form(method)) return;
+  if (std::ranges::any_of(source.tensors,
+                          [&](const NamedTensor& item) { return changes(source, method, item); })) {
+    return;
+  }
+  const bool sparse = method.kind == Compression::kSparse;
+  throw Error(
+      ExitCode::kBadRecipe, method.name,
+      sparse ? "changes no weight of this model: none that it multiplies by has inputs in groups of four "
+               "(in the last dimension, and not of experts)"
+             : "changes no weight of this model: none that it multiplies by has more than one input "
+               "for each output",
+      sparse ? "int8-weights and int4-weights take any number of inputs" : "leave it out of --methods");
+}
+
 // What was zero before stays so: a bit for each weight. The places of 2:4 do not say it of four that have
 // more than two zeros, as when channels were pruned since.
 void add_stays(const CompressionSource& source, std::vector<NamedTensor>& stored) {
@@ -192,6 +209,7 @@ std::vector<NamedTensor> smaller_tensors(const CompressionSource& source, const 
     check_smaller(source, method, stored);
     return with_bits(std::move(stored));
   }
+  check_changed(source, method);
   for (const NamedTensor& item : source.tensors) {
     if (!changes(source, method, item)) {
       stored.push_back(item);

@@ -28,8 +28,8 @@ struct CompressionSource {
 };
 
 /// What a file of this method holds, as compressed_file.h describes.
-/// @throws Error(kBadRecipe) where the method is not for this model, Error(kBadData) naming a weight that is
-/// not finite.
+/// @throws Error(kBadRecipe) where the method is not for this model, or would change nothing of it;
+/// Error(kBadData) naming a weight that is not finite.
 std::vector<NamedTensor> smaller_tensors(const CompressionSource& source, const CompressionMethod& method);
 
 /// Writes them. The weights as they are make an ordinary file, unless they were pruned before.

@@ -144,7 +144,8 @@ void warn_of_marks_apart(const fs::path& root, const std::vector<std::string>& f
 }
 
 // What the names of a root's folders tell of classes that were not meant so.
-void warn_of_classes(const fs::path& root, const std::vector<std::string>& folders) {
+// @throws Error(kBadData) where none of them can be one.
+void doubt_classes(const fs::path& root, const std::vector<std::string>& folders) {
   if (folders.size() == 1) {
     log::warn("data", cat(root.string(), ": has one class only, ", quote(folders[0]),
                           ": there is nothing to tell apart. Try: name as root the folder whose folders are "
@@ -157,9 +158,11 @@ void warn_of_classes(const fs::path& root, const std::vector<std::string>& folde
                                                    "training", "test",  "testing"};
   const auto is_no_class = [](const std::string& folder) { return kNoClasses.contains(lower(folder)); };
   if (folders.size() > 1 && std::ranges::all_of(folders, is_no_class)) {
-    log::warn("data", cat(root.string(), ": ", some_of(folders),
-                          " are taken as classes, and are called as if they were none. Try: name as root the "
-                          "folder whose folders are the classes"));
+    throw Error(ExitCode::kBadData, root.string(),
+                cat("its folders ", some_of(folders),
+                    " would be its classes, and are called as parts of a data set, which are none"),
+                "name as root the folder whose folders are the classes; of a segmentation, write images and "
+                "masks as arrays (dataset: npy)");
   }
   std::map<std::string, std::string> by_sense;
   for (const std::string& folder : folders) {
@@ -226,7 +229,7 @@ ClassFiles list_files(const fs::path& root, const ClassSource& source, const Sel
   found.without = classes_without_files(files);
   announce(root, found, files.names.size());
   warn_of_left_out(root, files);
-  if (source.folder.empty()) warn_of_classes(root, folders);
+  if (source.folder.empty()) doubt_classes(root, folders);
   warn_of_folders_below(below);
   return files;
 }

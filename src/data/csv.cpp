@@ -11,12 +11,12 @@ namespace autotrain {
 
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf", kSeparatorLine = "sep=";
+constexpr std::string_view kSeparatorLine = "sep=";
 
 }  // namespace
 
 char CsvReader::named_separator(std::string_view content) {
-  if (content.starts_with(kByteOrderMark)) content.remove_prefix(kByteOrderMark.size());
+  content = without_byte_order_mark(content);
   if (!content.starts_with(kSeparatorLine) || content.size() == kSeparatorLine.size()) return 0;
   const char separator = content[kSeparatorLine.size()];
   const std::string_view rest = content.substr(kSeparatorLine.size() + 1);
@@ -26,7 +26,7 @@ char CsvReader::named_separator(std::string_view content) {
 
 CsvReader::CsvReader(std::string_view content, std::string file, char separator)
     : content_(content), file_(std::move(file)), separator_(separator) {
-  if (content_.starts_with(kByteOrderMark)) at_ = line_start_ = kByteOrderMark.size();
+  at_ = line_start_ = content_.size() - without_byte_order_mark(content_).size();
   if (named_separator(content) == 0) return;
   at_ += kSeparatorLine.size() + 1;
   pass_line_end();

@@ -17,9 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string text_of_file(const fs::path& path) {
-  std::string text = read_file(path, 64 * kMiB);
-  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
-  return text;
+  return std::string(without_byte_order_mark(read_file(path, 64 * kMiB)));
 }
 
 std::vector<std::string> names_of_lines(std::string_view text) {

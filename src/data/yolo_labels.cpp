@@ -49,8 +49,7 @@ class LabelReader {
       fault("files that are no plain text", "is UTF-16 text", "write it as UTF-8");
       return std::move(file_);
     }
-    if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
-    for (const std::string_view line : lines_of(text)) {
+    for (const std::string_view line : lines_of(without_byte_order_mark(text))) {
       ++line_;
       const std::vector<std::string_view> words = words_of(line);
       if (!words.empty()) read_line(line, words);

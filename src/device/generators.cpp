@@ -1,5 +1,7 @@
 #include "device/generators.h"
 
+#include <algorithm>
+
 #include "autotrain/random.h"
 #include "base/random.h"
 
@@ -43,6 +45,11 @@ void GeneratorStates::put_back() const {
     std::lock_guard lock(generator.mutex());
     generator.set_state(state);
   }
+}
+
+bool GeneratorStates::equal(const GeneratorStates& other) const {
+  return std::ranges::equal(states_, other.states_,
+                            [](const auto& a, const auto& b) { return at::equal(a.second, b.second); });
 }
 
 }  // namespace autotrain

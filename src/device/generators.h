@@ -26,6 +26,9 @@ class GeneratorStates {
   explicit GeneratorStates(torch::Device device);
   void put_back() const;
 
+  /// Whether each generator is in the same state in both. Precondition: both are of one device.
+  bool equal(const GeneratorStates& other) const;
+
  private:
   std::vector<std::pair<at::Generator, torch::Tensor>> states_;
 };

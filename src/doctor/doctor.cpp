@@ -17,9 +17,11 @@ constexpr double kMuchWaiting = 0.05;    // of the time
 constexpr double kBusy = 0.5;            // a loader thread that computes less waits for something
 constexpr double kNearBandwidth = 0.05;  // of what copying reaches; loading touches memory several times
 constexpr double kWorthIt = 1.05;        // gain of a cure that names the cause
-constexpr int64_t kSmaller = 4;          // times, that a smaller micro-batch is smaller
+constexpr double kFarAhead = 2;          // times as fast as training, loading alone is not waited for
+constexpr int64_t kSmaller = 4;          // times, that a smaller micro-batch is smaller, a larger one larger
 constexpr double kSameTime = 0.8;        // of a micro-batch's time, that a smaller one takes
 constexpr int64_t kSleepers = 16;        // loader threads that wait for a disk need no core
+constexpr const char* kLargerBatch = "larger_batch";  // no cure: it learns otherwise
 
 // The plan typed in, so that every trial runs the same micro-batches; of a batch that changes the largest.
 std::vector<std::string> typed(const BatchPlan& plan) {
@@ -87,6 +89,12 @@ class Doctor {
 
   bool waits() const { return share("data_wait") > kMuchWaiting; }
 
+  // Where loading alone is far ahead, a step that waits does so for a core.
+  bool waits_for_loading() const {
+    return waits() &&
+           loading_may_hold_back(found_.loading.samples_per_second, found_.before.samples_per_second);
+  }
+
   std::string loading_cause() const {
     if (found_.loading.busy_share < kBusy) return "storage";
     const bool copies = found_.loading.bytes_per_second > kNearBandwidth * machine_.copy_bytes_per_second;
@@ -108,23 +116,29 @@ class Doctor {
         add("prefetch", {"execution.loader.workers=auto", "execution.loader.prefetch=auto",
                          "execution.loader.prefetch_memory=auto"});
       }
+      const bool loads = waits_for_loading();
       const int64_t more = sleeps ? kSleepers : machine_.cores;
-      if (more > workers || held_back) {
+      if ((loads && more > workers) || held_back) {
         add(loading_cause(), {cat("execution.loader.workers=", more), cat("execution.loader.prefetch=", more),
                               "execution.loader.prefetch_memory=auto"});
       }
       const int64_t bytes = found_.loading.holdable_bytes;
-      if (bytes > 0 && bytes <= machine_.budget_bytes) add(loading_cause(), {"execution.loader.preload=ram"});
+      if ((loads || held_back) && bytes > 0 && bytes <= machine_.budget_bytes)
+        add(loading_cause(), {"execution.loader.preload=ram"});
     }
     if (workers > machine_.cores && !sleeps) {
       add("loader_threads", {"execution.loader.workers=auto", "execution.loader.prefetch=auto"});
     }
-    if (e.threads && *e.threads > machine_.cores) add("threads", {"execution.threads=auto"});
+    if (e.threads && *e.threads != machine_.cores) add("threads", {"execution.threads=auto"});
     if (e.micro_batch && *e.micro_batch < found_.plan.effective_batch) {
       add("micro_batch", {"execution.micro_batch=auto"});
     }
     if (smaller_micro_batch() > 0)
       add("smaller_micro_batch", {cat("execution.micro_batch=", smaller_micro_batch())});
+    if (larger_batch() > 0) {
+      add(kLargerBatch,
+          {cat("batch.effective=", larger_batch()), cat("execution.micro_batch=", larger_batch())});
+    }
     const bool faster_bf16 =
         std::ranges::count(machine_.rates, "bf16", &MachineFigures::Rate::precision) > 0 &&
         !is_half(found_.plan.precision);
@@ -142,11 +156,25 @@ class Doctor {
     return size >= 2 ? size : 0;
   }
 
+  // Where a quarter is too small to be tried, and one micro-batch is all of an update: four times as many
+  // samples; 0 elsewhere.
+  int64_t larger_batch() const {
+    const BatchPlan& plan = found_.plan;
+    return smaller_micro_batch() == 0 && plan.micro_batch == plan.effective_batch
+               ? kSmaller * plan.effective_batch
+               : 0;
+  }
+
   bool launches_bound_it() const {
-    const auto smaller = std::ranges::find(found_.cures, "smaller_micro_batch", &Cure::cause);
-    if (smaller == found_.cures.end() || !smaller->failure.empty()) return false;
-    return bound_by_launches({found_.plan.micro_batch, found_.before.samples_per_second},
-                             {smaller_micro_batch(), smaller->after.samples_per_second});
+    const SizeRate planned{found_.plan.micro_batch, found_.before.samples_per_second};
+    for (const Cure& cure : found_.cures) {
+      if (!cure.failure.empty()) continue;
+      const double rate = cure.after.samples_per_second;
+      if (cure.cause == "smaller_micro_batch")
+        return bound_by_launches(planned, {smaller_micro_batch(), rate});
+      if (cure.cause == kLargerBatch) return bound_by_launches({larger_batch(), rate}, planned);
+    }
+    return false;
   }
 
   void attempt(Cure cure) {
@@ -175,11 +203,14 @@ class Doctor {
 
   // The cure that helped most names the cause; without one, where the time goes does.
   void conclude() {
-    const bool helped = !found_.cures.empty() && found_.cures.front().gain > kWorthIt;
-    if (helped) {
-      found_.cause = found_.cures.front().cause;
+    const auto best =
+        std::ranges::find_if(found_.cures, [](const Cure& cure) { return cure.cause != kLargerBatch; });
+    if (best != found_.cures.end() && best->gain > kWorthIt) {
+      found_.cause = best->cause;
     } else {
-      found_.cause = waits() ? loading_cause() : launches_bound_it() ? "launch_overhead" : "compute";
+      found_.cause = waits_for_loading()   ? loading_cause()
+                     : launches_bound_it() ? "launch_overhead"
+                                           : "compute";
     }
     found_.verdict = sentence();
   }
@@ -202,6 +233,10 @@ class Doctor {
                  " cores: they are in the step's way");
     }
     if (found_.cause == "threads") {
+      const int64_t threads = with({}).execution.threads.value_or(machine_.cores);
+      if (threads < machine_.cores)
+        return cat(threads, threads == 1 ? " thread computes" : " threads compute", " where there are ",
+                   machine_.cores, " cores");
       return cat("more threads compute than there are cores (", machine_.cores,
                  "): they wait for each other");
     }
@@ -214,8 +249,8 @@ class Doctor {
     }
     if (found_.cause == "launch_overhead") {
       return cat(
-          "a micro-batch of ", smaller_micro_batch(), " takes nearly as long as one of ",
-          found_.plan.micro_batch,
+          "a micro-batch of ", larger_batch() > 0 ? found_.plan.micro_batch : smaller_micro_batch(),
+          " takes nearly as long as one of ", larger_batch() > 0 ? larger_batch() : found_.plan.micro_batch,
           ": the time goes to starting operators and reading weights, which more samples share; a larger "
           "batch.effective costs little more");
     }
@@ -223,8 +258,13 @@ class Doctor {
       return cat("images lie ", in_words(found_.plan.memory_format), ", and ", found_.step->slowest,
                  " takes ", format_percent(found_.step->slowest_share), " of a step");
     }
-    return cat("the device computes ", format_percent(share("forward") + share("backward") + share("update")),
-               " of the time: data is there when it is needed");
+    const std::string computes =
+        cat("the device computes ", format_percent(share("forward") + share("backward") + share("update")),
+            " of the time");
+    if (!waits()) return computes + ": data is there when it is needed";
+    return cat(computes, "; ", waiting, ", though loading alone is ",
+               brief(found_.loading.samples_per_second / found_.before.samples_per_second, 2),
+               " times as fast: other work may have had the cores");
   }
 
   const DoctorOptions& options_;
@@ -238,6 +278,10 @@ class Doctor {
 
 bool bound_by_launches(const SizeRate& whole, const SizeRate& smaller) {
   return smaller.seconds() > kSameTime * whole.seconds();
+}
+
+bool loading_may_hold_back(double loading_rate, double training_rate) {
+  return loading_rate < kFarAhead * training_rate;
 }
 
 Diagnosis diagnose(const DoctorOptions& options, const MachineFigures& machine) {

@@ -13,7 +13,7 @@ namespace autotrain {
 
 /// One change that was tried.
 struct Cure {
-  std::string cause;                  ///< what it would be a cure for
+  std::string cause;  ///< what it would be a cure for; larger_batch: none, for it learns otherwise
   std::vector<std::string> settings;  ///< as `--set` takes them
   Trial after;
   double gain = 0;           ///< samples per second, after ÷ before; 0: it failed
@@ -52,6 +52,9 @@ struct SizeRate {
 /// Whether a micro-batch takes nearly the same time with clearly fewer samples: then starting operators, and
 /// reading weights, costs what it costs, and computing next to nothing.
 bool bound_by_launches(const SizeRate& whole, const SizeRate& smaller);
+
+/// Whether training may wait for loading, by samples per second: alone it is less than twice as fast.
+bool loading_may_hold_back(double loading_rate, double training_rate);
 
 /// @throws Error as loading, planning and training do: what would stop a run stops the doctor.
 Diagnosis diagnose(const DoctorOptions& options, const MachineFigures& machine);

@@ -1,12 +1,17 @@
 #include "doctor/trial.h"
 
+#include <algorithm>
+#include <fstream>
+
 #include "autotrain/error.h"
 #include "autotrain/trainer.h"
 #include "base/clock.h"
 #include "base/interrupt.h"
+#include "base/without_locale.h"
 #include "data/loader.h"
 #include "data/preload.h"
 #include "measure/subject.h"
+#include "optim/plateau.h"
 #include "setup/assembly.h"
 
 namespace autotrain {
@@ -24,9 +29,17 @@ Recipe bare(Recipe recipe) {
   recipe.evaluation.every = {};
   recipe.stop = {};
   recipe.stop.epochs = kForever;
+  if (plateau_of(recipe)) recipe.schedule.shape = ScheduleRecipe().shape;  // nothing that it could follow
   recipe.execution.trace.reset();
   recipe.execution.telemetry = 0;
   return recipe;
+}
+
+// Seconds that this thread could have computed and had no core; 0 where the kernel does not say.
+double seconds_without_core() {
+  WithoutLocale<std::ifstream> file("/proc/thread-self/schedstat");
+  double computed = 0, waited = 0;  // nanoseconds
+  return file >> computed >> waited ? 1e-9 * waited : 0;
 }
 
 void stop_if_interrupted() {
@@ -116,12 +129,14 @@ LoadingFigures try_loading(const Recipe& recipe, int64_t micro_batch, double sec
   Loader alone(*data.train, stream,
                endless_windows(*data.train, stream, {micro_batch, micro_batch}, elsewhere), {.workers = 0});
   const Stopwatch watch;
-  const double computed = thread_cpu_seconds();
+  const double computed = thread_cpu_seconds(), without_core = seconds_without_core();
   do {
     stop_if_interrupted();
     alone.next();
   } while (watch.seconds() < seconds);
-  figures.busy_share = (thread_cpu_seconds() - computed) / watch.seconds();
+  const double busy = thread_cpu_seconds() - computed;
+  const double had_core = watch.seconds() - (seconds_without_core() - without_core);
+  figures.busy_share = std::min(1.0, busy / std::max(busy, had_core));
   return figures;
 }
 

@@ -25,7 +25,7 @@ Trial try_training(Recipe recipe, double seconds);
 struct LoadingFigures {
   double samples_per_second = 0;  ///< with the recipe's threads
   double bytes_per_second = 0;    ///< of finished batches
-  double busy_share = 0;          ///< of one thread's time that it computed; the rest it waited for something
+  double busy_share = 0;          ///< of one thread's time with a core that it computed; the rest it waited
   int64_t holdable_bytes = 0;     ///< that preload: ram would take; 0: nothing is left to preload
 };
 

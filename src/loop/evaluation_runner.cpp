@@ -61,7 +61,8 @@ void EvaluationRunner::prepare_another_attempt(const std::exception& error, Atte
   const std::optional<Refusal> refusal = free_memory(session_, saver_);
   int64_t& size = session_.plan.evaluation_micro_batch;
   const bool stop = session_.recipe.execution.recovery == Recovery::kStop;
-  if (attempts.failed() > 0) check_gathered();
+  if (attempts.failed() > 0)
+    refuse_too_much_gathered(session_.bench, *session_.bench.data.validation, "validation");
   const int64_t next = attempts.after_failure(size);
   if (stop || next == 0)
     throw out_of_memory(session_.bench, session_.plan, error, refusal, "evaluation", size, "");
@@ -69,16 +70,6 @@ void EvaluationRunner::prepare_another_attempt(const std::exception& error, Atte
   ++session_.state.totals.recoveries;
   session_.note(EventKind::kOutOfMemory,
                 cat("evaluation: ", first_line(error), "; it starts again in micro-batches of ", size));
-}
-
-// What metrics gather of the whole data set is the same in micro-batches of any size.
-void EvaluationRunner::check_gathered() const {
-  const Gathering gathering = gathered_by_metrics(session_.bench);
-  const MemoryStatement memory = memory_statement(session_.bench);
-  if (gathering.at_once() < (memory.budget - memory.floor()) / 2 ||
-      !session_.bench.device->torch_device().is_cpu())
-    return;
-  throw too_much_gathered(gathering, cat("beside the model's, of a budget of ", format_bytes(memory.budget)));
 }
 
 void settle_best(const Recipe& recipe, Position& position) {

@@ -19,7 +19,6 @@ class EvaluationRunner {
   std::optional<EvaluationRecord> run();
 
  private:
-  void check_gathered() const;
   void prepare_another_attempt(const std::exception& error, Attempts& attempts);
 
   Session& session_;

@@ -32,16 +32,23 @@ void add_to(torch::Tensor& sum, const torch::Tensor& term) {
   sum = sum.defined() ? sum + wide : wide;
 }
 
-// The rows of all batches below each other. Everything is on the host, wherever a batch gave it.
-MetricState joined(const MetricState& sums, const std::vector<std::vector<torch::Tensor>>& rows) {
+// The rows of all batches below each other, which are let go of. Everything is on the host, wherever a batch
+// gave it.
+MetricState joined(const MetricState& sums, std::vector<std::vector<torch::Tensor>> rows) {
   MetricState whole;
   for (const torch::Tensor& sum : sums.sums) whole.sums.push_back(sum.to(torch::kCPU));
   for (size_t i = 0; !rows.empty() && i < rows[0].size(); ++i) {
     std::vector<torch::Tensor> parts;
-    for (const auto& batch : rows) parts.push_back(batch.at(i));
+    for (auto& batch : rows) parts.push_back(std::move(batch.at(i)));
     whole.rows.push_back(at::cat(parts));
   }
   return whole;
+}
+
+// On the host, without the rest of the memory that it is a part of.
+torch::Tensor held_alone(const torch::Tensor& rows) {
+  const torch::Tensor here = rows.to(torch::kCPU);
+  return here.nbytes() == here.storage().nbytes() ? here : here.clone(at::MemoryFormat::Contiguous);
 }
 
 [[noreturn]] void fail_evaluate(const std::string& what, const std::string& hint) {
@@ -101,7 +108,7 @@ void EvaluationSums::add(Gathered& gathered, const MetricState& state) {
   for (const torch::Tensor& part : state.rows) {
     if (!part.defined() || part.dim() == 0)
       fail_evaluate("gives a metric a row tensor without rows", "give a row for each sample: [n, …]");
-    rows.push_back(part.to(torch::kCPU));
+    rows.push_back(held_alone(part));
     const auto row = [&](const std::vector<torch::Tensor>& all) {
       return all[rows.size() - 1].sizes().slice(1);
     };
@@ -131,14 +138,14 @@ void EvaluationSums::add(const EvaluationTerms& terms) {
   for (size_t i = 0; i < metrics_.size(); ++i) add(metrics_[i], terms.metrics[i].state);
 }
 
-Evaluation EvaluationSums::result() const {
+Evaluation EvaluationSums::result() {
   Evaluation found;
   const auto weight = loss_weight_.item<double>();
   add_figure(found, {"loss", loss_sum_.item<double>() / weight, {}});
   for (const NamedTensor& part : parts_)
     add_figure(found, {"loss." + part.name, part.tensor.item<double>() / weight, {}});
-  for (const Gathered& gathered : metrics_) {
-    const MetricState whole = joined(gathered.sums, gathered.rows);
+  for (Gathered& gathered : metrics_) {
+    const MetricState whole = joined(gathered.sums, std::exchange(gathered.rows, {}));
     if (whole.empty()) continue;
     const Metric& metric = *gathered.metric;
     for (const Figure& figure : call_user("Metric::figures", [&] { return metric.figures(whole); }))
@@ -296,30 +303,37 @@ Evaluation Evaluation::from_json(const nlohmann::ordered_json& json) {
 
 namespace {
 
-EvaluationTerms terms_of_first(Workbench& bench) {
+EvaluationTerms terms_of_first(Workbench& bench, const Dataset& data) {
   const EvaluationMode mode(bench.task->module());
   const BufferScope buffers(*bench.task);
-  const Batch first = load_samples(bench, *bench.data.validation, consecutive(0, 1));
+  const Batch first = load_samples(bench, data, consecutive(0, 1));
   return evaluate_batch(*bench.task, first, bench.step.options().precision);
+}
+
+int64_t bytes_of(const std::vector<torch::Tensor>& tensors) {
+  int64_t bytes = 0;
+  for (const torch::Tensor& each : tensors) bytes += static_cast<int64_t>(each.nbytes());
+  return bytes;
 }
 
 }  // namespace
 
 FigureKinds evaluation_kinds(Workbench& bench) {
   EvaluationSums sums;
-  sums.add(terms_of_first(bench));
+  sums.add(terms_of_first(bench, *bench.data.validation));
   return sums.result().kinds;
 }
 
-Gathering gathered_by_metrics(Workbench& bench) {
-  Gathering gathering{.samples = bench.data.validation->size()};
-  for (const Measured& measured : terms_of_first(bench).metrics) {
-    int64_t bytes = 0;
-    for (const torch::Tensor& row : measured.state.rows) bytes += static_cast<int64_t>(row.nbytes());
-    if (bytes == 0) continue;
-    bytes = counted_product(bytes, gathering.samples);
-    gathering.bytes += bytes;
-    gathering.largest = std::max(gathering.largest, bytes);
+Gathering gathered_by_metrics(Workbench& bench, const Dataset& data, const std::string& split) {
+  Gathering gathering{.split = split, .samples = data.size()};
+  for (const Measured& measured : terms_of_first(bench, data).metrics) {
+    constexpr int64_t kLargeTable = 1 << 20;  // bytes
+    const int64_t rows = counted_product(bytes_of(measured.state.rows), gathering.samples);
+    const int64_t sums = bytes_of(measured.state.sums), tables = sums < kLargeTable ? 0 : sums;
+    if (rows + tables == 0) continue;
+    gathering.bytes += rows;
+    gathering.largest = std::max(gathering.largest, rows);
+    gathering.tables += tables;
     MetricState whole{.rows = measured.state.rows};
     for (const torch::Tensor& sum : measured.state.sums) whole.sums.push_back(sum.to(torch::kCPU));
     for (torch::Tensor& row : whole.rows) row = row.to(torch::kCPU);
@@ -330,17 +344,23 @@ Gathering gathered_by_metrics(Workbench& bench) {
 }
 
 Error too_much_gathered(const Gathering& gathering, const std::string& beside) {
+  const bool by_sample = gathering.bytes >= gathering.tables;
   std::vector<std::string> binned;
   for (const std::string& figure : gathering.figures) {
     if (figure == "roc_auc" || figure == "average_precision") binned.push_back(figure + "_binned");
   }
-  return Error(
-      ExitCode::kDoesNotFit, "evaluation.metrics",
-      cat(join(gathering.figures, " and "), " keep the predictions for all ", format_count(gathering.samples),
-          " validation samples until they are computed, ", format_bytes(gathering.at_once()), " at once, ",
-          beside),
-      cat(binned.empty() ? "leave them out" : cat("take ", join(binned, " and "), ", which keep none"),
-          "; or evaluate fewer samples (limit), or raise execution.memory.budget"));
+  // Tables of bins take more than the scores of fewer samples than there are bins.
+  constexpr int64_t kSamplesOfTables = 10'000;
+  const bool smaller = by_sample && !binned.empty() && gathering.samples > kSamplesOfTables;
+  return Error(ExitCode::kDoesNotFit, "evaluation.metrics",
+               cat(join(gathering.figures, " and "),
+                   by_sample ? cat(" keep the predictions for all ", format_count(gathering.samples), " ",
+                                   gathering.split, " samples until they are computed, ")
+                             : " add tables up that are as large for one sample as for all, ",
+                   format_bytes(gathering.at_once()), " at once, ", beside),
+               cat(smaller ? cat("take ", join(binned, " and "), ", which keep none") : "leave them out",
+                   by_sample ? "; or evaluate fewer samples (limit), or raise" : ", or raise",
+                   " execution.memory.budget"));
 }
 
 std::optional<Evaluation> evaluate(Workbench& bench, const Dataset& data, int64_t micro_batch,

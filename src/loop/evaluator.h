@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -31,7 +32,7 @@ class EvaluationSums {
   void add(const EvaluationTerms& terms);
 
   /// @throws Error when two figures have one name.
-  Evaluation result() const;
+  Evaluation result();
 
  private:
   struct Gathered {
@@ -50,20 +51,25 @@ class EvaluationSums {
 /// What the figures of an evaluation are, from one sample.
 FigureKinds evaluation_kinds(Workbench& bench);
 
-/// What metrics keep of every sample until the figures are computed: predictions, beside which none of the
-/// memory of a batch is.
+/// What metrics keep until the figures are computed: predictions of every sample, beside which none of the
+/// memory of a batch is, and large tables that are added up.
 struct Gathering {
+  std::string split = {};  ///< whose samples they are: "validation", "test"
   int64_t samples = 0;
-  int64_t bytes = 0;                      ///< of all metrics
+  int64_t bytes = 0;                      ///< of all metrics' rows
   int64_t largest = 0;                    ///< of the one that keeps most
+  int64_t tables = 0;                     ///< of all metrics' sums, where these are large
   std::vector<std::string> figures = {};  ///< of metrics that keep some
 
-  /// While one metric's rows are joined.
-  int64_t at_once() const { return bytes + largest; }
+  /// While one metric's rows are joined or their columns are put in order, or a batch's tables are added.
+  int64_t at_once() const {
+    constexpr int64_t kOfAColumn = 24;  // bytes a sample: where it is, the score, its truth, its place
+    return bytes + (bytes > 0 ? std::max(largest, kOfAColumn * samples) : 0) + 2 * tables;
+  }
 };
 
-/// What an evaluation of all validation data gathers, as one sample shows it.
-Gathering gathered_by_metrics(Workbench& bench);
+/// What an evaluation of all of `data` gathers, as one sample shows it. @param split the data's name.
+Gathering gathered_by_metrics(Workbench& bench, const Dataset& data, const std::string& split);
 
 /// Error(kDoesNotFit) naming the metrics, and those that keep nothing. @param beside what there is for it.
 Error too_much_gathered(const Gathering& gathering, const std::string& beside);

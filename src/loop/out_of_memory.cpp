@@ -1,5 +1,7 @@
 #include "loop/out_of_memory.h"
 
+#include <algorithm>
+
 #include "autotrain/log.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -22,19 +24,35 @@ bool outgrown_by_libraries(const MemoryStatement& memory, const BatchPlan& plan)
   return memory.outside > outside_in_trial(plan) + memory.budget / 20;
 }
 
+// The trial of the largest size whose peak may grow as far beyond its trial as that of the size which failed,
+// and stays where that one was planned; null where there is none. Of a size that was not tried half is safe.
+const ProbeRecord* fit_clearly_below(const BatchPlan& plan, int64_t micro_batch,
+                                     const std::optional<Refusal>& refusal) {
+  const ProbeRecord* const trial = find_size(plan.search.probes, micro_batch);
+  const int64_t planned = micro_batch == plan.micro_batch ? plan.peak_bytes : trial ? trial->peak_bytes : 0;
+  if (planned == 0) return fit_below(plan.search.probes, micro_batch / 2 + 1);
+  const auto peak = static_cast<double>(planned);
+  const auto came_to = static_cast<double>(refusal ? refusal->total_bytes() : plan.budget_bytes);
+  const double most = std::min(peak * peak / came_to, came_to);
+  const ProbeRecord* fit = fit_below(plan.search.probes, micro_batch);
+  while (fit != nullptr && static_cast<double>(fit->peak_bytes) > most)
+    fit = fit_below(plan.search.probes, fit->micro_batch);
+  return fit;
+}
+
 std::string what_would_help(const Workbench& bench, const BatchPlan& plan, const std::string& key,
-                            int64_t micro_batch, bool libraries) {
+                            int64_t micro_batch, bool libraries, const std::optional<Refusal>& refusal) {
   std::vector<std::string> ways;
   if (libraries) {
     ways.push_back(
         "have fewer shapes (a large execution.search.multiple_of, samples of fewer lengths), or let fewer "
         "kernels be kept: ONEDNN_PRIMITIVE_CACHE_CAPACITY=32 LRU_CACHE_CAPACITY=32 before the command");
   }
-  if (const ProbeRecord* const smaller = fit_below(plan.search.probes, micro_batch)) {
+  if (const ProbeRecord* const smaller = fit_clearly_below(plan, micro_batch, refusal)) {
     ways.push_back(cat("set ", key, ": ", smaller->micro_batch, ", which took ",
                        format_percent(smaller->fill), " of the budget in the plan's trial"));
   } else if (micro_batch > 1) {
-    ways.push_back(cat("set ", key, " below ", micro_batch));
+    ways.push_back(cat("set ", key, ": ", micro_batch / 2, " or less"));
   }
   ways.push_back("raise execution.memory.budget, or use less memory elsewhere on the device");
   if (const auto half = faster_precision(plan.precision, *bench.device)) {
@@ -56,6 +74,15 @@ int64_t Attempts::after_failure(int64_t size, const std::function<int64_t()>& sm
   return smaller ? smaller() : size / 2;
 }
 
+void refuse_too_much_gathered(Workbench& bench, const Dataset& data, const std::string& split) {
+  if (!bench.device->torch_device().is_cpu()) return;
+  bench.device->memory().empty_cache();
+  const Gathering gathering = gathered_by_metrics(bench, data, split);
+  const MemoryStatement memory = memory_statement(bench);
+  if (gathering.at_once() < (memory.budget - memory.floor()) / 2) return;
+  throw too_much_gathered(gathering, cat("beside the model's, of a budget of ", format_bytes(memory.budget)));
+}
+
 std::optional<Evaluation> evaluate_in_attempts(Workbench& bench, const BatchPlan& plan, const Dataset& data,
                                                int64_t micro_batch,
                                                const std::function<bool(int64_t samples)>& proceed) {
@@ -67,6 +94,7 @@ std::optional<Evaluation> evaluate_in_attempts(Workbench& bench, const BatchPlan
     } catch (const std::exception& error) {
       if (!lacks_memory(error) || bench.ranks->several()) throw;
       const auto refusal = bench.device->memory().last_refusal();
+      if (attempts.failed() > 0) refuse_too_much_gathered(bench, data, "these");
       const int64_t next = attempts.after_failure(micro_batch);
       if (next == 0) throw out_of_memory(bench, plan, error, refusal, "evaluation", micro_batch, "");
       log::warn("evaluate", cat("memory ran out in micro-batches of ", micro_batch, " (", first_line(error),
@@ -106,7 +134,7 @@ Error out_of_memory(Workbench& bench, const BatchPlan& plan, const std::exceptio
                cat(cause, cause.empty() ? "out" : "Out", " of memory with ", size, ": ", first_line(error),
                    describe(statement, refusal)),
                what_would_help(bench, plan, evaluating ? "evaluation.micro_batch" : "execution.micro_batch",
-                               micro_batch, libraries));
+                               micro_batch, libraries, refusal));
 }
 
 }  // namespace autotrain

@@ -16,6 +16,11 @@ namespace autotrain {
 /// Whether what was thrown tells of memory that was refused, by an allocator or inside a library.
 bool lacks_memory(const std::exception& error);
 
+/// Once memory has run out: what metrics gather of all the data is the same in micro-batches of any size.
+/// Does nothing beside a GPU, which has none of it.
+/// @throws Error(kDoesNotFit) naming the metrics where that takes half of what the model leaves.
+void refuse_too_much_gathered(Workbench& bench, const Dataset& data, const std::string& split);
+
 /// Evaluates data outside of training, as `evaluate` does, and gets over memory that runs out: it starts
 /// again as Attempts say. Several ranks make one attempt.
 /// @return nothing when `proceed` stopped it. @throws Error(kDoesNotFit) when not even one sample fits.

@@ -41,6 +41,8 @@ TrainingLoop::TrainingLoop(Session& session, const Callbacks& callbacks, bool sa
     if (auto recorder = bench_.device->make_recorder()) bench_.step.record_with(std::move(recorder));
   }
   set_training(bench_.task->module());
+  // The program may have given the model other weights since the averages were made.
+  if (!saved) bench_.average.restart();
 }
 
 // The position may be of a checkpoint that is older than the resume that changed the recipe.
@@ -96,6 +98,7 @@ void TrainingLoop::run_to_the_end() {
   saver_.checkpoint_if_changed();
   saver_.wait();
   times_.finish();
+  tell_last_update();  // by which evaluations of the program's own go
 }
 
 // A task that declares no state may have some: nobody sees its members.
@@ -107,6 +110,8 @@ bool TrainingLoop::may_keep_to_itself() const {
 std::optional<double> TrainingLoop::loss_ahead() {
   const int64_t samples = horizon_.next_window(session_.learned(), effective());
   if (samples == 0 || !may_keep_to_itself()) return std::nullopt;
+  told_last_update_ = false;
+  modes_.keep(bench_.task->module());
   try {
     UpdateInfo info = info_of(position_.updates + 1, position_.cursor);
     info.trial = true;
@@ -139,8 +144,10 @@ void TrainingLoop::train_window() {
   note_stage();
   const int64_t samples = horizon_.next_window(session_.learned(), effective());
   const auto decide = [this] { return decide_update(); };
+  modes_.keep(bench_.task->module());
   bench_.step.set_info(info_of(position_.updates + (queued_.figures.valid() ? 2 : 1), position_.cursor));
   const WindowRunner::End end = windows_.run(samples, decide, queued_);
+  told_last_update_ = end == WindowRunner::End::kQueued;
   if (end == WindowRunner::End::kStopped) stop(windows_.stopped_by());
   if (end != WindowRunner::End::kQueued) return;
   if (somebody_acts()) return read_queued_update();
@@ -160,6 +167,18 @@ UpdateInfo TrainingLoop::info_of(int64_t update, int64_t cursor) const {
   return {.update = update,
           .samples = cursor,
           .epoch = static_cast<double>(cursor) / static_cast<double>(bench_.stream.size())};
+}
+
+// Evaluations go by what `begin_update` sets, such as a weight that rises. A session that has made no update
+// yet has not called it, and one that looked ahead, or dropped a window, last called it for another one.
+void TrainingLoop::tell_last_update() {
+  if (told_last_update_ || position_.updates == 0 || bench_.data.from_recipe) return;
+  const int64_t began = position_.update_began;
+  const int64_t likely = std::max<int64_t>(0, position_.cursor - effective());
+  UpdateInfo info = info_of(position_.updates, began >= 0 ? began : likely);
+  info.trial = true;
+  windows_.tell(info);
+  told_last_update_ = true;
 }
 
 // What it changes cannot be taken back.
@@ -222,11 +241,14 @@ void TrainingLoop::read_queued_update() {
     ++position_.updates;
     position_.learned += queued_.samples;
     position_.consecutive_skips = position_.uncounted = 0;
+    position_.update_began = queued_.first;
     after_step();
   } else {
+    told_last_update_ = false;
     ++totals_.skipped;
     outcome.weight == 0 ? position_.uncounted += queued_.samples : ++position_.consecutive_skips;
   }
+  bench_.average.catch_up();
   const UpdateTimes::Spent spent = times_.count(queued_.stretch);
   if (outcome.applied) {
     record_applied(outcome, spent);
@@ -350,6 +372,7 @@ void TrainingLoop::do_what_is_due() {
 // True when this evaluation is the best so far. It is owed until every follower knows of it.
 bool TrainingLoop::evaluate() {
   if (bench_.data.validation == nullptr) return false;
+  tell_last_update();
   bench_.timeline.enter(Activity::kEvaluation);
   bench_.ranks->enter("evaluation");
   windows_.expect_delay();
@@ -464,7 +487,7 @@ void TrainingLoop::roll_back() {
     load_tensors(session_.folder->checkpoints(), newest.at(0).get<int64_t>(), bench_);
   share_tensors(bench_, /*loaded=*/true);
   const int64_t best = std::exchange(position_, std::move(saved)).best_update;
-  torn_ = false;
+  torn_ = told_last_update_ = false;
   leave_what_a_resume_replaced();
   position_.consecutive_skips = 0;
   ++totals_.rollbacks;

@@ -10,6 +10,7 @@
 #include "loop/bad_values.h"
 #include "loop/divergence.h"
 #include "loop/evaluation_runner.h"
+#include "loop/kept_modes.h"
 #include "loop/saver.h"
 #include "loop/session.h"
 #include "loop/unlike_state.h"
@@ -52,6 +53,7 @@ class TrainingLoop {
   void after_step();
   void look_at_states();
   UpdateInfo info_of(int64_t update, int64_t cursor) const;
+  void tell_last_update();
   void record_skipped(const UpdateOutcome& outcome);
   void record_uncounted();
   std::string why_skipped(const UpdateOutcome& outcome);
@@ -100,7 +102,9 @@ class TrainingLoop {
   BadValues bad_values_;
   std::set<std::string> told_undefined_;  // figures
   UnlikeState unlike_state_;
-  bool torn_ = false;  // tensors and state are of different updates
+  KeptModes modes_;
+  bool told_last_update_ = false;  // the task's begin_update was last called for what the weights are of
+  bool torn_ = false;              // tensors and state are of different updates
   StopReason stopped_by_ = StopReason::kNone;
 };
 

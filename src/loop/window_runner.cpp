@@ -192,6 +192,9 @@ double WindowRunner::patience() const {
 
 void WindowRunner::queue_update(int64_t samples, const Application& how, QueuedUpdate& queued) {
   bench_.average.set_update_samples(samples);
+  // A recorded update has no place between the two.
+  const bool may_be_moved = !bench_.task->idle_after_step() && !bench_.step.records();
+  bench_.average.wait(bench_.device->torch_device().is_cpu() || may_be_moved);
   bench_.step.prepare(how.lr);
   std::string first_non_finite = how.name_non_finite ? bench_.step.first_non_finite_gradient() : "";
   std::string first_buffer = how.name_non_finite ? bench_.step.first_non_finite_buffer() : "";
@@ -281,6 +284,18 @@ void WindowRunner::adopt_micro_batch(int64_t micro_batch) {
   if (session_.folder) session_.folder->write_json("plan.json", plan_to_json(plan_));
 }
 
+void WindowRunner::call_begin_update(const UpdateInfo& info) {
+  const StepOptions& options = bench_.step.options();
+  seed_for_place(options.device, options.seed, PlaceToAct::kBeginUpdate, info.samples);
+  bench_.task->begin_update(info);
+}
+
+void WindowRunner::tell(const UpdateInfo& info) {
+  const GeneratorScope generators(bench_.device->torch_device());
+  const BufferScope buffers(*bench_.task);
+  call_begin_update(info);
+}
+
 double WindowRunner::first_loss(int64_t samples, const UpdateInfo& info) {
   restart();
   const GeneratorScope generators(bench_.device->torch_device());
@@ -288,8 +303,7 @@ double WindowRunner::first_loss(int64_t samples, const UpdateInfo& info) {
   open_loader(samples);
   const Batch batch = bench_.device->upload(*loader_->next());
   const StepOptions& options = bench_.step.options();
-  seed_for_place(options.device, options.seed, PlaceToAct::kBeginUpdate, info.samples);
-  bench_.task->begin_update(info);  // which decides what the loss is: whose turn it is, a weight that rises
+  call_begin_update(info);  // which decides what the loss is: whose turn it is, a weight that rises
   seed_for_micro_batch(options.device, options.seed, state_.position.windows, 0);
   const AutocastScope autocast(options.device.type(), options.precision);
   const double loss = loss_terms(*bench_.task, batch).sum.item<double>();

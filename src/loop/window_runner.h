@@ -73,6 +73,10 @@ class WindowRunner {
   /// @param info of that window's update.
   double first_loss(int64_t samples, const UpdateInfo& info);
 
+  /// Tells the task of an update, as that one's window does. Of what it changes, only what it keeps to itself
+  /// stays.
+  void tell(const UpdateInfo& info);
+
   /// Ends loading. Another window may follow after `restart` only.
   void close() { loader_.reset(); }
 
@@ -97,6 +101,7 @@ class WindowRunner {
   int64_t smaller_micro_batch(int64_t samples) const;
   std::string layer_out_of_memory(int64_t samples);
   void open_loader(int64_t window_samples);
+  void call_begin_update(const UpdateInfo& info);
 
   Session& session_;
   Saver& saver_;

@@ -18,6 +18,7 @@
 #include "base/text.h"
 #include "device/generators.h"
 #include "device/run_generator.h"
+#include "model/moved_tensors.h"
 #include "model/recompute_scope.h"
 
 namespace autotrain {
@@ -145,7 +146,7 @@ class HookEngine final : public torch::autograd::Engine {
     if (state.in_recompute) return std::make_unique<HandedOver>(state.in_recompute);
     if (state.in_forward) return std::make_unique<Dropped>(state.in_forward);
     if (state.in_counted) return std::make_unique<Counted>();
-    return nullptr;
+    return moving_hooks();
   }
 };
 
@@ -153,11 +154,6 @@ class HookEngine final : public torch::autograd::Engine {
 torch::autograd::Engine& the_engine() {
   static auto* const engine = new HookEngine;
   return *engine;
-}
-
-void install_engine() {
-  static const bool installed = (torch::autograd::set_default_engine_stub(the_engine), true);
-  (void)installed;
 }
 
 // Puts a member of the thread's state back.
@@ -229,8 +225,13 @@ void compute_again(const std::shared_ptr<Block>& block) {
 
 }  // namespace
 
+void install_saved_tensor_hooks() {
+  static const bool installed = (torch::autograd::set_default_engine_stub(the_engine), true);
+  (void)installed;
+}
+
 RecomputeScope::RecomputeScope(int64_t blocks) {
-  if (blocks > 0) install_engine();
+  if (blocks > 0) install_saved_tensor_hooks();
   here().most = blocks;
   here().seen = 0;
 }
@@ -240,7 +241,7 @@ RecomputeScope::~RecomputeScope() {
 }
 
 CheckpointCount::CheckpointCount(int64_t blocks) {
-  install_engine();
+  install_saved_tensor_hooks();
   here().counting = std::make_unique<Counting>();
   here().counting->most = blocks;
 }

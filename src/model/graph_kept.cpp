@@ -158,6 +158,10 @@ void KeptValues::before(const Node& node, std::vector<c10::IValue>& values) {
       values[value] = found->second.restored();
       forms_.erase(found);
     }
+    if (const auto found = moved_.find(value); found != moved_.end()) {
+      values[value] = main_memory_->back(*found->second);
+      moved_.erase(found);
+    }
   }
   if (node.indices) bounds_[*node.indices] = places_in(node, values[node.arguments[0].value].toTensor());
 }
@@ -167,11 +171,13 @@ void KeptValues::after(const Node& node, std::vector<c10::IValue>& values, int64
     c10::IValue& held = values[kept.value];
     if (!held.isTensor()) continue;
     const torch::Tensor tensor = std::move(held).toTensor();
-    auto form = is_alone(tensor) && static_cast<int64_t>(tensor.nbytes()) >= least_bytes
-                    ? form_of(kept, tensor)
-                    : std::nullopt;
+    const bool alone = is_alone(tensor);
+    auto form =
+        alone && static_cast<int64_t>(tensor.nbytes()) >= least_bytes ? form_of(kept, tensor) : std::nullopt;
     if (form) {
       forms_.emplace(kept.value, *std::move(form));
+    } else if (auto moved = alone && main_memory_ ? main_memory_->move(tensor) : nullptr) {
+      moved_.emplace(kept.value, std::move(moved));
     } else {
       held = tensor;
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/graph_nodes.h"
+#include "model/moved_tensors.h"
 #include "model/small_form.h"
 
 namespace autotrain::graph {
@@ -17,7 +18,8 @@ void find_kept_values(Graph& graph);
 
 /// What a pass keeps in a smaller form from its forward half to its backward half: truths and the numbers of
 /// dropout as bits, indices as integers of the least type that has them, by the sizes of what they point
-/// into. All from which values are made again to the bit.
+/// into. All from which values are made again to the bit. What has no smaller form lies in main memory
+/// meanwhile, where a scope moves tensors (OffloadScope).
 class KeptValues {
  public:
   /// Before the operator runs: makes again what it is the first to take.
@@ -34,6 +36,8 @@ class KeptValues {
   std::optional<SmallForm> form_of(const KeptValue& kept, const torch::Tensor& tensor) const;
 
   std::map<size_t, SmallForm> forms_;
+  std::map<size_t, std::shared_ptr<const MovedTensors::Moved>> moved_;
+  std::shared_ptr<MovedTensors> main_memory_ = moved_tensors();
   std::map<size_t, int64_t> bounds_;  // of indices
 };
 

@@ -109,13 +109,25 @@ bool writes_statistics(const std::string& name, const std::string& argument) {
   return normalises && (argument == "running_mean" || argument == "running_var");
 }
 
+// The names of what a value may share memory with; those of a list are of what it holds.
+void add_sets(const c10::AliasInfo& info, std::set<std::string>& sets) {
+  for (const c10::Symbol& set : info.beforeSets()) sets.insert(set.toQualString());
+  for (const c10::AliasInfo& held : info.containedTypes()) add_sets(held, sets);
+}
+
+std::set<std::string> sets_of(const c10::Argument& argument) {
+  std::set<std::string> sets;
+  if (argument.alias_info() != nullptr) add_sets(*argument.alias_info(), sets);
+  return sets;
+}
+
 // Whether a result may share memory with an argument, by what the schema says of both.
 bool may_share(const c10::Argument& result, const c10::Argument& argument) {
-  if (result.alias_info() == nullptr || argument.alias_info() == nullptr) return false;
-  const auto& sets = argument.alias_info()->beforeSets();
-  return result.alias_info()->isWildcardBefore() || argument.alias_info()->isWildcardBefore() ||
-         std::ranges::any_of(result.alias_info()->beforeSets(),
-                             [&](const c10::Symbol& set) { return sets.contains(set); });
+  const std::set<std::string> of_result = sets_of(result), of_argument = sets_of(argument);
+  if (of_result.empty() || of_argument.empty()) return false;
+  const std::string any = c10::AliasInfo::wildcardSet().toQualString();
+  return of_result.contains(any) || of_argument.contains(any) ||
+         std::ranges::any_of(of_result, [&](const std::string& set) { return of_argument.contains(set); });
 }
 
 bool is_value(const Json& json) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -19,23 +20,38 @@ std::vector<bool> used_at_the_end(const Graph& graph) {
   return used;
 }
 
-// Whether each node is needed for what is wanted. Nodes that write are: who sees what they write is not
-// known.
-std::vector<bool> needed_nodes(const Graph& graph) {
+// What becomes of nodes that write, but to nothing that is taken afterwards.
+enum class UnreadWrites { kStay, kGo };
+
+// Whether each node is needed for what is wanted. What draws is, since others draw after it; what writes to
+// something that is given is, and so may be what writes to anything else.
+std::vector<bool> needed_nodes(const Graph& graph, UnreadWrites unread) {
   std::vector<bool> used = used_at_the_end(graph), needed(graph.nodes.size());
-  used[graph.output] = true;
+  std::set<size_t> read;  // memory
+  const auto use = [&](size_t value) {
+    used[value] = true;
+    read.insert(graph.memory[value]);
+  };
+  for (size_t value = 0; value < used.size(); ++value) {
+    if (used[value] || value == graph.output || value < graph.given.count_in_forward()) use(value);
+  }
+  const auto has_effect = [&](const Node& node) {
+    if (!node.has_effect || node.draws || node.writes.empty() || unread == UnreadWrites::kStay)
+      return node.has_effect;
+    return std::ranges::any_of(node.writes, [&](size_t value) { return read.contains(graph.memory[value]); });
+  };
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];
-    needed[i] = node.has_effect || std::ranges::any_of(node.results, [&](const auto& result) {
+    needed[i] = has_effect(node) || std::ranges::any_of(node.results, [&](const auto& result) {
                   return result && used[*result];
                 });
-    if (needed[i]) for_each_value(node, [&](size_t value) { used[value] = true; });
+    if (needed[i]) for_each_value(node, use);
   }
   return needed;
 }
 
-Graph without_unneeded(Graph graph) {
-  const std::vector<bool> needed = needed_nodes(graph);
+Graph without_unneeded(Graph graph, UnreadWrites unread) {
+  const std::vector<bool> needed = needed_nodes(graph, unread);
   const std::vector<Node> nodes = std::exchange(graph.nodes, {});
   const size_t backward_begin = std::exchange(graph.backward_begin, 0);
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -98,13 +114,13 @@ Graph without_gradients(const Graph& graph, const std::vector<bool>& wanted) {
   for (size_t i = 0; i < rest.gradients.size(); ++i) {
     if (!wanted[i]) rest.gradients[i].reset();
   }
-  return without_unneeded(std::move(rest));
+  return without_unneeded(std::move(rest), UnreadWrites::kStay);
 }
 
 Graph prediction_alone(const Graph& graph) {
   Graph rest = graph;
   rest.output = *std::exchange(rest.prediction_beside, std::nullopt);
-  return without_unneeded(std::move(rest));
+  return without_unneeded(std::move(rest), UnreadWrites::kGo);
 }
 
 bool uses(const Graph& graph, size_t value) {

@@ -41,7 +41,7 @@ bool LinearImpl::keep_int4(int64_t group) {
 
 int64_t quantize_linear_layers(torch::nn::Module& module) {
   int64_t layers = 0;
-  for (const auto& part : module.modules()) {
+  for (const auto& part : module.modules(/*include_self=*/false)) {
     if (auto* const experts = part->as<ExpertsImpl>()) layers += experts->quantize();
     auto* const layer = part->as<LinearImpl>();
     if (layer == nullptr) continue;

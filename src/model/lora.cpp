@@ -55,7 +55,7 @@ TensorSet taken_whole(const std::vector<std::string>& patterns, const torch::nn:
 }
 
 LinearImpl* layer_with(const torch::Tensor& weight, const torch::nn::Module& module) {
-  for (const auto& part : module.modules()) {
+  for (const auto& part : module.modules(/*include_self=*/false)) {
     auto* const layer = part->as<LinearImpl>();
     if (layer != nullptr && layer->weight.is_same(weight)) return layer;
   }
@@ -160,7 +160,9 @@ void Network::merge_adapters() {
 }
 
 std::string Network::cannot_adapt(const torch::Tensor& weight) const {
-  return layer_with(weight, *this) == nullptr ? "is not of a linear layer" : "";
+  if (layer_with(weight, *this) != nullptr) return "";
+  return is_users_own() ? "is of a layer of the program's own, whose forward knows of no adapter"
+                        : "is not of a linear layer";
 }
 
 void Network::use(const torch::Tensor& weight, std::shared_ptr<const Adapter> adapter) {

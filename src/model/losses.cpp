@@ -15,9 +15,9 @@ namespace {
 
 // ------------------------------------------------------------------ targets
 
-// [n, …] class indices as one row.
+// [n, …] class indices of any integers as one row of int64.
 torch::Tensor flat_classes(const torch::Tensor& target) {
-  if (!target.is_floating_point()) return target.reshape({-1});
+  if (!target.is_floating_point()) return target.reshape({-1}).to(torch::kInt64);
   throw Error(ExitCode::kBadData, "cross_entropy", "targets are numbers to be predicted, not classes",
               "set loss.name: mean_squared_error, or give the data integer targets");
 }

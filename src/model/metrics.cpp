@@ -43,21 +43,39 @@ std::shared_ptr<const PredictionMetric> mean_metric(std::string name, FigureKind
 // Logits and classes, one row a target, and which of them count.
 struct Classified {
   Classified(const torch::Tensor& prediction, const torch::Tensor& target, int64_t ignore_index)
-      : logits(flat_logits(prediction, target)), truth(target.reshape({-1})), counts(truth != ignore_index) {}
+      : logits(flat_logits(prediction, target)),
+        truth(target.reshape({-1})),
+        counts(truth != ignore_index),
+        samples(prediction.size(0)) {}
 
   torch::Tensor number_counted() const { return counts.sum(torch::kFloat64); }
+  torch::Tensor number_of_samples() const {
+    return at::full({}, samples, counts.options().dtype(torch::kFloat64));
+  }
 
   torch::Tensor logits;  // [n, K]
   torch::Tensor truth;   // [n]
   torch::Tensor counts;  // [n] bool
+  int64_t samples;       // of one target each: n
 };
 
+// Of a state {right, counted, samples}: a share of samples where each has one target that counts, as a class
+// of its own, and else of tokens or pixels.
+FigureKind share_of_targets(const MetricState& whole) {
+  FigureKind kind = share_to_raise();
+  kind.of_samples = whole.sums.at(1).item<double>() == whole.sums.at(2).item<double>();
+  return kind;
+}
+
 std::shared_ptr<const PredictionMetric> accuracy(const std::string& name, const MetricOptions& o) {
-  return mean_metric(
-      name, share_to_raise(), [o](const torch::Tensor& prediction, const torch::Tensor& target) {
+  return std::make_shared<FunctionMetric>(
+      [o](const torch::Tensor& prediction, const torch::Tensor& target) {
         const Classified c(prediction, target, o.ignore_index);
-        return sums_of(
-            {count_true((c.logits.argmax(1) == c.truth).logical_and_(c.counts)), c.number_counted()});
+        const torch::Tensor right = (c.logits.argmax(1) == c.truth).logical_and_(c.counts);
+        return sums_of({count_true(right), c.number_counted(), c.number_of_samples()});
+      },
+      [name](const MetricState& whole) {
+        return std::vector<Figure>{mean_of(name, share_of_targets(whole), whole, as_it_is)};
       });
 }
 
@@ -70,10 +88,10 @@ std::shared_ptr<const PredictionMetric> top(const std::string& name, const Metri
         if (c.logits.size(1) <= k) return MetricState{};
         const torch::Tensor best = std::get<1>(c.logits.topk(k, 1));
         const torch::Tensor right = (best == c.truth.unsqueeze(1)).any(1).logical_and_(c.counts);
-        return sums_of({count_true(right), c.number_counted()});
+        return sums_of({count_true(right), c.number_counted(), c.number_of_samples()});
       },
       [name](const MetricState& whole) {
-        return std::vector<Figure>{mean_of(name, share_to_raise(), whole, as_it_is)};
+        return std::vector<Figure>{mean_of(name, share_of_targets(whole), whole, as_it_is)};
       });
 }
 
@@ -82,8 +100,8 @@ std::shared_ptr<const PredictionMetric> perplexity(const std::string& name, cons
       name, {.better = Better::kLower},
       [o](const torch::Tensor& prediction, const torch::Tensor& target) {
         const Classified c(prediction, target, o.ignore_index);
-        return sums_of({at::cross_entropy_loss(c.logits.to(torch::kFloat32), c.truth, {}, at::Reduction::Sum,
-                                               o.ignore_index),
+        return sums_of({at::cross_entropy_loss(c.logits.to(torch::kFloat32), c.truth.to(torch::kInt64), {},
+                                               at::Reduction::Sum, o.ignore_index),
                         c.number_counted()});
       },
       [](double mean) { return std::exp(mean); });
@@ -152,17 +170,12 @@ std::shared_ptr<const PredictionMetric> confusion_matrix(const std::string& name
 
 // ------------------------------------------------------------------ precision and recall
 
-// Labels as [n, K]; those of pixels, [n, K, …], as a row each.
-torch::Tensor label_rows(const torch::Tensor& labels) {
-  return labels.dim() < 4 ? labels : labels.movedim(1, -1).reshape({-1, labels.size(1)});
-}
-
 // [3, K] per class or label: right, predicted, true.
 torch::Tensor class_counts(const torch::Tensor& prediction, const torch::Tensor& target,
                            const MetricOptions& o) {
   if (o.kind == TargetKind::kLabels) {
     const torch::Tensor predicted = label_rows(prediction > 0).to(torch::kFloat64),
-                        truth = label_rows(target.reshape_as(prediction)).to(torch::kFloat64);
+                        truth = label_rows(target.reshape_as(prediction) > 0.5).to(torch::kFloat64);
     return at::stack({(predicted * truth).sum(0), predicted.sum(0), truth.sum(0)});
   }
   const Classified c(prediction, target, o.ignore_index);
@@ -276,6 +289,44 @@ std::shared_ptr<const PredictionMetric> mean_error(const std::string& name,
       });
 }
 
+// Two parts of float64 numbers that add up to them: the upper one has all but `low` of the 53 bits, so that
+// sums of many such have no rounding (Veltkamp 1968; Dekker 1971).
+std::pair<torch::Tensor, torch::Tensor> halves(const torch::Tensor& x, int low) {
+  const torch::Tensor shifted = x * (std::exp2(low) + 1), upper = shifted - (shifted - x);
+  return {upper, x - upper};
+}
+
+// Sums of numbers y and of their squares, each in two parts, from which their spread about the mean is right
+// where it is tiny beside the mean: [4, K] of [n, K].
+torch::Tensor sums_for_spread(const torch::Tensor& y) {
+  const auto [high, low] = halves(y, 27);
+  const auto [square, rest] = halves(high * high, 29);  // which is exact
+  return at::stack({high.sum(0), low.sum(0), square.sum(0), (rest + 2 * high * low + low * low).sum(0)});
+}
+
+struct Spread {
+  double about_mean = 0;  // Σ(y − ȳ)²
+  double squares = 0;     // Σy²
+
+  // Numbers of 24 bits of which one differs by its last have 2⁻⁴⁸ ÷ n.
+  bool none() const { return about_mean <= std::exp2(-85) * squares; }
+};
+
+Spread spread_of(double n, const std::vector<double>& sums) {
+  const double sum = sums[0] + sums[1], rest = sums[1] - (sum - sums[0]);
+  const double square = sum * sum, lost = std::fma(sum, sum, -square) + 2 * sum * rest;
+  const double mean = square / n,
+               of_mean = (std::fma(-mean, n, square) + lost) / n;  // (Σy)² ÷ n in two parts
+  return {(sums[2] - mean) + (sums[3] - of_mean), sums[2] + sums[3]};
+}
+
+// Of a constant target there is no variance to explain. As in scikit-learn it counts 1 when all predictions
+// are right, else 0.
+double explained(double error, const Spread& spread) {
+  if (!spread.none()) return 1 - error / spread.about_mean;
+  return std::isnan(error) ? error : error == 0 ? 1 : 0;
+}
+
 // 1 − Σ(y − ŷ)² ÷ Σ(y − ȳ)² of each output, averaged over outputs.
 std::shared_ptr<const PredictionMetric> r2(const std::string& name, const MetricOptions&) {
   return std::make_shared<FunctionMetric>(
@@ -284,19 +335,16 @@ std::shared_ptr<const PredictionMetric> r2(const std::string& name, const Metric
         const torch::Tensor truth =
             regression_target(prediction, target).to(torch::kFloat64).reshape({n, -1});
         const torch::Tensor error = prediction.to(torch::kFloat64).reshape({n, -1}) - truth;
-        return sums_of({error.square().sum(0), truth.sum(0), truth.square().sum(0),
+        return sums_of({error.square().sum(0), sums_for_spread(truth),
                         at::full({}, static_cast<double>(n), truth.options())});
       },
       [name](const MetricState& whole) {
-        const torch::Tensor n = whole.sums.at(3);
-        const torch::Tensor squares = whole.sums.at(2);
-        const torch::Tensor spread = squares - whole.sums.at(1).square() / n;
-        // Of a constant target there is no variance to explain; what rounding leaves of it is none either. As
-        // in scikit-learn it counts 1 when all predictions are right, else 0.
-        const torch::Tensor error = whole.sums.at(0);
-        const torch::Tensor constant = spread <= n * std::numeric_limits<double>::epsilon() * squares;
-        const torch::Tensor of_constant = (error == 0).to(torch::kFloat64) + 0 * error;  // NaN stays NaN
-        const double value = at::where(constant, of_constant, 1 - error / spread).mean().item<double>();
+        const std::vector<double> errors = numbers_of(whole.sums.at(0));
+        const auto sums = rows_of(whole.sums.at(1).t());
+        const double n = whole.sums.at(2).item<double>();
+        double all = 0;
+        for (size_t i = 0; i < errors.size(); ++i) all += explained(errors[i], spread_of(n, sums[i]));
+        const double value = all / static_cast<double>(errors.size());
         return std::vector<Figure>{
             {name, std::isfinite(value) ? value : kUnknown, {.better = Better::kHigher}}};
       });
@@ -431,6 +479,11 @@ std::shared_ptr<const PredictionMetric> dense_iou(const MetricOptions& options) 
         return prediction.dim() > 3 ? whole->measure(prediction, target) : MetricState{};
       },
       [whole](const MetricState& state) { return whole->figures(state); });
+}
+
+torch::Tensor label_rows(const torch::Tensor& labels) {
+  return labels.dim() < 4 ? labels.reshape({labels.size(0), -1})
+                          : labels.movedim(1, -1).reshape({-1, labels.size(1)});
 }
 
 torch::Tensor flat_logits(const torch::Tensor& prediction, const torch::Tensor& target) {

@@ -28,6 +28,10 @@ void add_row(MetricRow row);
 /// positions.
 torch::Tensor flat_logits(const torch::Tensor& prediction, const torch::Tensor& target);
 
+/// Labels as rows: [n, K]. Those of pixels, [n, K, h, w] and more, are a row for each; of [n, K, L] each
+/// place is a label of its own.
+torch::Tensor label_rows(const torch::Tensor& labels);
+
 /// The target of a regression in float32: of the prediction's shape, or class indices as one-hot vectors.
 /// @throws Error(kBadData) when it is neither.
 torch::Tensor regression_target(const torch::Tensor& prediction, const torch::Tensor& target);

@@ -1,5 +1,8 @@
 #include <cmath>
 
+#include "autotrain/error.h"
+#include "base/text.h"
+#include "base/units.h"
 #include "model/function_metric.h"
 #include "model/metrics.h"
 #include "model/ranking.h"
@@ -28,8 +31,9 @@ Scored scored_classes(const torch::Tensor& prediction, const torch::Tensor& targ
 
 Scored scored(const torch::Tensor& prediction, const torch::Tensor& target, const MetricOptions& o) {
   if (o.kind == TargetKind::kLabels) {
-    return {at::sigmoid(prediction.to(torch::kFloat32)), target > 0.5,
-            at::ones({prediction.size(0)}, target.options().dtype(torch::kBool))};
+    const torch::Tensor scores = label_rows(at::sigmoid(prediction.to(torch::kFloat32)));
+    return {scores, label_rows(target.reshape_as(prediction) > 0.5),
+            at::ones({scores.size(0)}, target.options().dtype(torch::kBool))};
   }
   return scored_classes(prediction, target, o.ignore_index);
 }
@@ -47,15 +51,15 @@ double mean_over(size_t classes, Of of) {
   return sum / known;
 }
 
+// A column at a time: of many samples all of them together are large.
 std::vector<Ranking> exact_rankings(const MetricState& whole) {
   const torch::Tensor counted = whole.rows.at(2).nonzero().squeeze(1);
-  const torch::Tensor scores = whole.rows.at(0).index_select(0, counted).t().contiguous();  // [K, n]
-  const torch::Tensor truth = whole.rows.at(1).index_select(0, counted).to(torch::kUInt8).t().contiguous();
-  const auto n = static_cast<size_t>(scores.size(1));
+  const auto n = static_cast<size_t>(counted.numel());
   std::vector<Ranking> rankings;
-  for (int64_t i = 0; i < scores.size(0); ++i) {
-    rankings.push_back(rank({scores.const_data_ptr<float>() + i * scores.stride(0), n},
-                            {truth.const_data_ptr<uint8_t>() + i * truth.stride(0), n}));
+  for (int64_t i = 0; i < whole.rows.at(0).size(1); ++i) {
+    const torch::Tensor scores = whole.rows[0].select(1, i).index_select(0, counted),
+                        truth = whole.rows.at(1).select(1, i).index_select(0, counted).to(torch::kUInt8);
+    rankings.push_back(rank({scores.const_data_ptr<float>(), n}, {truth.const_data_ptr<uint8_t>(), n}));
   }
   return rankings;
 }
@@ -78,8 +82,15 @@ MetricRow exact_row(std::string name, std::string sentence, double Ranking::*fig
 }
 
 // [2, K, bins]: positives and negatives by score.
-MetricState histogram(const Scored& s) {
+MetricState histogram(const std::string& metric, const Scored& s) {
+  constexpr int64_t kMostClasses = 32'768;  // half a gigabyte
   const int64_t classes = s.scores.size(1);
+  if (classes > kMostClasses) {
+    throw Error(ExitCode::kBadRecipe, "evaluation.metrics",
+                cat(metric, " counts in ", kBins, " bins of each class, and there are ",
+                    format_count(classes), " of them"),
+                "leave it out; top5 and perplexity are measured of so many classes");
+  }
   const torch::Tensor bin = (s.scores.nan_to_num() * kBins).floor().clamp(0, kBins - 1).to(torch::kInt64);
   const torch::Tensor cell = at::arange(classes, bin.options()).unsqueeze(0) * kBins + bin +
                              s.truth.logical_not() * (classes * kBins);
@@ -105,8 +116,8 @@ MetricRow binned_row(std::string name, std::string sentence, Bounded BinnedRanki
           {TargetKind::kClasses, TargetKind::kLabels},
           [figure](const std::string& metric, const MetricOptions& o) {
             return std::make_shared<FunctionMetric>(
-                [o](const torch::Tensor& prediction, const torch::Tensor& target) {
-                  return histogram(scored(prediction, target, o));
+                [metric, o](const torch::Tensor& prediction, const torch::Tensor& target) {
+                  return histogram(metric, scored(prediction, target, o));
                 },
                 [=](const MetricState& whole) {
                   const std::vector<BinnedRanking> classes = binned_rankings(whole);

@@ -7,6 +7,10 @@ namespace autotrain {
 
 inline constexpr int64_t kAllBlocks = std::numeric_limits<int64_t>::max();
 
+/// From now on autograd asks the scopes of this file and of moved_tensors.h what becomes of a tensor that it
+/// keeps.
+void install_saved_tensor_hooks();
+
 /// While it lives, the first `blocks` calls of `checkpoint` in this thread compute their blocks again in the
 /// backward pass. With 0 it does nothing. Scopes do not nest.
 class RecomputeScope {

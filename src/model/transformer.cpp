@@ -299,6 +299,7 @@ std::shared_ptr<Network> make_transformer(const Parameters& p, const SampleShape
 }  // namespace
 
 ModelRow transformer_row() {
+  const std::vector<Value> no_experts = {int64_t{0}};
   return {
       {"transformer",
        "Decoder-only transformer over tokens, with causal attention, that can also generate.",
@@ -322,24 +323,30 @@ ModelRow transformer_row() {
                     "without a gate.",
                     0)
             .from(0, 4096),
-        integer_key("experts_per_token", "Experts that compute a token.", 2).from(1, 64),
+        integer_key("experts_per_token", "Experts that compute a token.", 2)
+            .from(1, 64)
+            .idle_where("experts", no_experts),
         word_key("routing",
                  "tokens_choose: each token its experts; experts_choose: each expert equally many tokens of "
                  "the micro-batch, which then influence each other.",
-                 {"tokens_choose", "experts_choose"}, std::string("tokens_choose")),
+                 {"tokens_choose", "experts_choose"}, std::string("tokens_choose"))
+            .idle_where("experts", no_experts),
         real_key(
             "balance",
             "Part of the loss that makes gates even, over each sequence: experts · Σ share · probability.",
             0.01)
-            .from(0, 1e3),
+            .from(0, 1e3)
+            .idle_where("experts", no_experts),
         real_key(
             "capacity",
             "Tokens that an expert takes of a sequence in training, in even shares; 0: all that choose it.",
             0.0)
-            .from(0, 1e3),
+            .from(0, 1e3)
+            .idle_where("experts", no_experts),
         real_key("gate_skew",
                  "Makes gates uneven on purpose: the i-th expert's logit loses so many times ln(i).", 0.0)
-            .from(0, 100)}},
+            .from(0, 100)
+            .idle_where("experts", no_experts)}},
       make_transformer,
       /*is_program=*/false,
       /*predicts_once=*/false};

@@ -54,7 +54,8 @@ class YoloConv final : public torch::nn::Module {
 
   torch::Tensor forward(torch::Tensor x) {
     x = conv_->forward(x);
-    return at::silu(batch_norm_ ? batch_norm_->forward(x) : group_norm_->forward(x));
+    x = batch_norm_ ? batch_norm_->forward(x) : group_norm_->forward(x);
+    return at::GradMode::is_enabled() ? at::silu(x) : at::silu_(x);  // of which the backward pass needs x
   }
 
  private:

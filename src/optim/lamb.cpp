@@ -67,10 +67,7 @@ class Lamb final : public UnfusedOptimizer {
     subtract_scratch(parts.parameters, parts);
   }
 
-  // A group has matrices or others, never both.
-  bool adapts(const Parts& parts) const {
-    return adapt_all_ || parameter_of(parts.members.front()).tensor.dim() >= 2;
-  }
+  bool adapts(const Parts& parts) const { return adapt_all_ || is_weight(parts.members.front()); }
 
   at::TensorList trust_ratios(const Parts& parts) {
     trust_ratios_.begin(parts.members.size());

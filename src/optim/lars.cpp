@@ -36,8 +36,7 @@ class Lars final : public UnfusedOptimizer {
   void apply_parts(const Parts& parts) override {
     const auto velocities = of(parts, momentum_);
     const std::vector<torch::Tensor>& steps = parts.gradients;
-    // A group has matrices or others, never both.
-    const bool adapts = adapt_all_ || parameter_of(parts.members.front()).tensor.dim() >= 2;
+    const bool adapts = adapt_all_ || is_weight(parts.members.front());
     if (adapts) find_norms(parts);
     if (decays()) {
       foreach_product(parts.scratch, parts.parameters, decay());

@@ -5,6 +5,7 @@
 #include <ATen/ops/sub.h>
 
 #include <algorithm>
+#include <map>
 #include <unordered_set>
 
 #include "autotrain/error.h"
@@ -92,6 +93,7 @@ torch::Tensor Optimizer::add_counts(const std::string& name) {
   const auto count = static_cast<int64_t>(parameters().size());
   scalars_.push_back(
       {name, torch::zeros({count}, torch::TensorOptions().dtype(torch::kFloat32).device(device()))});
+  counts_.push_back(scalars_.back().tensor);
   return scalars_.back().tensor;
 }
 
@@ -157,6 +159,23 @@ std::vector<NamedTensor> Optimizer::state() const {
     for (size_t i = 0; i < members(); ++i) all.push_back({state.name_for(parameter_of(i)), state.tensors[i]});
   }
   return all;
+}
+
+// A state has a tensor for each parameter, whose names say in which order they were.
+void Optimizer::reorder(const std::vector<std::string>& saved) {
+  if (counts_.empty() || states_.empty()) return;
+  std::map<std::string, int64_t> number_of_state;
+  for (const NamedTensor& parameter : parameters())
+    number_of_state.emplace(states_.front().name_for(parameter), std::ssize(number_of_state));
+  std::vector<int64_t> numbers;  // today's, of each parameter in its place of then
+  for (const std::string& name : saved) {
+    if (const auto found = number_of_state.find(name); found != number_of_state.end())
+      numbers.push_back(found->second);
+  }
+  if (numbers.size() != parameters().size() || std::ranges::is_sorted(numbers)) return;
+  const torch::NoGradGuard no_gradients;
+  const torch::Tensor places = torch::tensor(numbers, torch::kInt64).to(device());
+  for (torch::Tensor& counts : counts_) counts.index_copy_(0, places, counts.clone());
 }
 
 int64_t Optimizer::state_bytes() const {

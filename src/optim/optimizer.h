@@ -102,6 +102,11 @@ class Optimizer {
   /// tensors, named `exp_avg.conv1.weight`, in a fixed order.
   virtual std::vector<NamedTensor> state() const;
 
+  /// To be called when tensors were read that were saved while the parameters had another order, before
+  /// `take_state`: what has a place for each parameter is put in today's order.
+  /// @param saved names of what was read, in the order that `state` had then.
+  virtual void reorder(const std::vector<std::string>& saved);
+
   /// To be called when somebody wrote to the tensors of `state`.
   virtual void take_state() {}
 
@@ -163,6 +168,10 @@ class Optimizer {
   /// The number of the member's parameter.
   size_t number_of(size_t member) const { return sharded() ? pieces()[member].tensor : member; }
 
+  /// Whether it is decayed where `decay_all` does not ask for all: it is no bias and no weight of a
+  /// normalisation. All members of a group are, or none.
+  bool is_weight(size_t member) const { return trained_.decayed[number_of(member)]; }
+
   /// Once, at construction, of what was added as state.
   void set_second_moment(const SecondMoment& moment) { second_moment_.emplace(moment); }
 
@@ -191,6 +200,7 @@ class Optimizer {
   std::vector<Group> groups_;
   std::deque<State> states_;  // subclasses refer to them
   std::vector<NamedTensor> scalars_;
+  std::vector<torch::Tensor> counts_;  // of them: those with a number for each parameter
   std::optional<SecondMoment> second_moment_;
 };
 

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <unordered_set>
+#include <utility>
 
 #include "optim/optimizer.h"
 
@@ -56,6 +57,14 @@ torch::Tensor WeightAverage::step_for(const torch::Tensor& skipped) const {
 }
 
 void WeightAverage::update(const torch::Tensor& step) {
+  waits_ ? void(waiting_ = step) : move(step);
+}
+
+void WeightAverage::catch_up() {
+  if (waiting_.defined()) move(std::exchange(waiting_, torch::Tensor()));
+}
+
+void WeightAverage::move(const torch::Tensor& step) {
   const torch::NoGradGuard no_gradients;
   std::vector<torch::Tensor> averages, weights;
   for (size_t i = 0; i < averages_.size(); ++i) {

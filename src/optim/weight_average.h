@@ -44,6 +44,12 @@ class WeightAverage {
   /// move all.
   void update(const torch::Tensor& step);
 
+  /// Whether updates wait for `catch_up` from now on: a task may move the weights before they are averaged.
+  void wait(bool yes) { waits_ = yes; }
+
+  /// Makes the update that waits, if any.
+  void catch_up();
+
   /// The averages are the parameters as they are now.
   void restart();
 
@@ -57,12 +63,16 @@ class WeightAverage {
   const std::vector<NamedTensor>& live() const { return parameters_; }
 
  private:
+  void move(const torch::Tensor& step);
+
   std::vector<NamedTensor> parameters_;
   std::vector<torch::Tensor> averages_;
   double half_life_samples_ = 0;
   double keep_ = 1;          // d
   torch::Tensor full_step_;  // 1 − d: scalar float32, as are
   torch::Tensor minus_step_;
+  bool waits_ = false;
+  torch::Tensor waiting_;  // a step; undefined: none waits
 };
 
 /// average += step × (weight − average) for each pair of a list, by few kernels. To rounding: `lerp_` rounds

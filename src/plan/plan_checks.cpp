@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "model/models.h"
 #include "plan/lone_values.h"
+#include "step/own_code.h"
 
 namespace autotrain {
 
@@ -59,23 +60,19 @@ bool may_accumulate(const PlanRequest& request) {
 
 std::optional<SplitVerdict> verdict_on_cuts(const PlanRequest& request, Workbench& bench) {
   Task& task = *bench.task;
-  if (task.makes_passes()) return std::nullopt;
-  if (may_accumulate(request) && task.splittable()) return check_split(bench);
-  const Network* const network = as_network(task.module());
-  return network == nullptr || network->is_users_own() ? std::optional(check_proportional(bench))
-                                                       : std::nullopt;
+  if (may_accumulate(request) && task.splittable() && !task.makes_passes()) return check_split(bench);
+  return runs_own_code(task.module()) ? std::optional(check_proportional(bench)) : std::nullopt;
 }
 
 void check_window(const PlanRequest& request, const Workbench& bench,
                   const std::optional<SplitVerdict>& verdict, BatchPlan& plan) {
-  if (plan.window == 1 && plan.lanes == 1) {
+  if ((plan.window == 1 && plan.lanes == 1) || bench.task->makes_passes()) {
     if (!verdict || verdict->kind != SplitVerdict::Kind::kClipped) return;
     plan.split_check = verdict->text();
     log::warn("plan", plan.split_check);
     return;
   }
   if (!bench.task->splittable()) {
-    if (bench.task->makes_passes()) return;
     if (plan.lanes > 1) {
       throw Error(ExitCode::kBadRecipe, "execution.lanes",
                   cat("the task mixes samples (splittable: false), and an update of ", plan.lanes,
@@ -88,7 +85,6 @@ void check_window(const PlanRequest& request, const Workbench& bench,
                     " samples must fit in one micro-batch, and only ", plan.search.micro_batch, " do"),
                 "lower batch.effective, or raise execution.memory.budget");
   }
-  if (bench.task->makes_passes()) return;
   plan.split_check = verdict->text();
   const bool sound =
       verdict->kind == SplitVerdict::Kind::kExact || verdict->kind == SplitVerdict::Kind::kNotChecked;

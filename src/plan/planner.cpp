@@ -16,6 +16,7 @@
 #include "plan/plan_enums.h"
 #include "plan/plan_key.h"
 #include "plan/plan_words.h"
+#include "plan/size_grid.h"
 #include "plan/smallest_inputs.h"
 #include "step/precision.h"
 
@@ -48,16 +49,18 @@ void describe_machine(const PlanRequest& request, Workbench& bench, BatchPlan& p
 }  // namespace
 
 bool has_batch_norm(const torch::nn::Module& module) {
-  for (const auto& part : module.modules(/*include_self=*/true)) {
-    if (module.is_training() && !part->is_training()) continue;  // frozen: it computes as in evaluation
-    // An exported module's parts have no types, but the buffers of Python's.
-    if (part->as<torch::nn::BatchNorm1dImpl>() || part->as<torch::nn::BatchNorm2dImpl>() ||
-        part->as<torch::nn::BatchNorm3dImpl>() ||
-        part->named_buffers(/*recurse=*/false).contains("running_mean")) {
-      return true;
-    }
-  }
-  return false;
+  // An exported module's parts have no types, but the buffers of Python's.
+  const auto is_batch_norm = [](const torch::nn::Module& part) {
+    return part.as<torch::nn::BatchNorm1dImpl>() || part.as<torch::nn::BatchNorm2dImpl>() ||
+           part.as<torch::nn::BatchNorm3dImpl>() ||
+           part.named_buffers(/*recurse=*/false).contains("running_mean");
+  };
+  // The module itself may be a plain member of its task, which no shared_ptr holds.
+  if (is_batch_norm(module)) return true;
+  return std::ranges::any_of(module.modules(/*include_self=*/false), [&](const auto& part) {
+    const bool frozen = module.is_training() && !part->is_training();  // it computes as in evaluation
+    return !frozen && is_batch_norm(*part);
+  });
 }
 
 int64_t smallest_batch(const torch::nn::Module& module) {
@@ -234,15 +237,30 @@ std::optional<SearchResult> Planner::kept_capacity() const {
                       .reason = static_cast<SearchReason>(note.at(1).get<int>())};
 }
 
+// Whether a search may find more now than a kept size that fits and lies below the band. A size of the grid
+// that was the last one below it is, as long as the next one does not fit.
+bool Planner::may_be_larger(const SearchResult& kept, const ProbeRecord& record) {
+  const SearchLimits& limits = search_->limits();
+  const bool other_bound = kept.reason == SearchReason::kKnee || kept.reason == SearchReason::kIndexLimit;
+  if (record.fill >= limits.target_low || kept.micro_batch >= limits.cap || other_bound) return false;
+  if (kept.reason != SearchReason::kGranularity) return true;
+  const int64_t next =
+      half_step_between(static_cast<double>(kept.micro_batch + 1), kept.micro_batch, limits.cap + 1, limits);
+  return search_->confirm(next).fits();
+}
+
 // The capacity of an earlier run, when a trial shows that it still is what it was found to be.
 std::optional<Planner::Capacity> Planner::try_kept() {
   const SearchLimits& limits = search_->limits();
   const std::optional<SearchResult> kept = kept_capacity();
-  if (!kept || kept->micro_batch < limits.minimum || kept->micro_batch > limits.cap) return std::nullopt;
+  if (!kept || kept->reason == SearchReason::kSearchLimit || kept->micro_batch < limits.minimum ||
+      kept->micro_batch > limits.cap) {
+    return std::nullopt;
+  }
   const ProbeRecord* const known = find_size(search_->history(), kept->micro_batch);
   if (known != nullptr && !known->fits()) return std::nullopt;  // it was tried before the search began anew
   const ProbeRecord record = search_->confirm(kept->micro_batch);
-  const bool below_band = kept->reason == SearchReason::kInBand && record.fill < limits.target_low;
+  const bool below_band = record.fits() && may_be_larger(*kept, record);
   if (!record.fits() || below_band) {
     log::info("plan",
               cat("the kept capacity ", kept->micro_batch,
@@ -315,10 +333,12 @@ BatchPlan Planner::plan() {
   return plan;
 }
 
-// Only what was searched here is worth keeping.
+// Only what was searched here is worth keeping, and to its end: one that was cut short may have met a machine
+// that was busy.
 void Planner::keep_plan(const BatchPlan& plan) const {
   const SearchRecipe& search = request_.recipe.execution.search;
   if (request_.recipe.execution.micro_batch || plan.search.from_cache || !search.plan_cache) return;
+  if (plan.search.reason == SearchReason::kSearchLimit) return;
   if (!bench_.ranks->first()) return;
   if (const auto cache = PlanCache::of_user()) cache->store(key_, plan);
 }

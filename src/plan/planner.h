@@ -65,6 +65,7 @@ class Planner {
 
   Capacity take_typed(int64_t size);
   std::optional<SearchResult> kept_capacity() const;
+  bool may_be_larger(const SearchResult& kept, const ProbeRecord& record);
   std::optional<Capacity> try_kept();
   Capacity find_capacity(BatchPlan& plan);
   ProbeRecord execute(const Capacity& capacity, int64_t& micro_batch);

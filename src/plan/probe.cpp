@@ -53,6 +53,21 @@ bool compares_lanes(Task& task) {
   return task.makes_passes() && !task.splittable();
 }
 
+MemoryPeak higher_of(const MemoryPeak& a, const MemoryPeak& b) {
+  return {.allocated_bytes = std::max(a.allocated_bytes, b.allocated_bytes),
+          .reserved_bytes = std::max(a.reserved_bytes, b.reserved_bytes),
+          .outside_bytes = std::max(a.outside_bytes, b.outside_bytes),
+          .retries = a.retries + b.retries};
+}
+
+// Whether the passes of one update took clearly more or less than the same passes of another one.
+bool differ(const std::vector<int64_t>& peaks, const std::vector<int64_t>& others) {
+  constexpr double kAlike = 1.02;
+  return !std::ranges::equal(peaks, others, [](int64_t a, int64_t b) {
+    return static_cast<double>(std::max(a, b)) <= kAlike * static_cast<double>(std::min(a, b));
+  });
+}
+
 // Main memory that trials may hold samples in.
 int64_t bytes_to_keep() {
   constexpr int64_t kShare = 8;
@@ -107,6 +122,8 @@ ProbeRecord Probe::run(const TrialShape& shape, const ExtendTrial& extend) {
   MemoryMeter& memory = bench_.device->memory();
   begin_trial(memory);
   library_error_.clear();
+  set_apart_ = {};
+  draws_ = false;
   ProbeRecord record;
   record.micro_batch = shape.micro_batch;
   try {
@@ -182,6 +199,7 @@ bool Probe::run_worst(const TrialShape& shape, const ExtendTrial& extend, ProbeR
   const Pieces pieces = worst_pieces(shape.window_samples, shape.micro_batch);
   TrialFeed feed = feed_worst(pieces);
   update(feed, pieces, 0, record);
+  const std::vector<int64_t> first = pass_peaks_;
   take_peak(record);
   const ProbeRecord so_far = agreed(record);
   if (so_far.outcome == ProbeOutcome::kRetried || !extend(so_far)) return false;
@@ -191,10 +209,40 @@ bool Probe::run_worst(const TrialShape& shape, const ExtendTrial& extend, ProbeR
       update(feed, pieces, window, record);  // done, then recorded
   }
   update(feed, pieces, 1, record);
+  if (on_any_rank(draws_ && differ(first, pass_peaks_))) run_other_draws(feed, pieces, record);
   run_smaller_windows(shape, pieces, record);
   if (shape.evaluation_micro_batch > 0) evaluate(shape);
   take_peak(record);
   return agreed(record).outcome != ProbeOutcome::kRetried;
+}
+
+bool Probe::on_any_rank(bool mine) {
+  if (!bench_.ranks->several()) return mine;
+  bool any = false;
+  for (const Ranks::Note& note : bench_.ranks->meet(mine)) any = note.get<bool>() || any;
+  return any;
+}
+
+// The same samples with other random numbers, which may decide how much memory a pass takes, as where layers
+// are left out at random: the largest peak of several draws says more than that of two. The first update
+// alone may have been another one, since libraries allocate in it for good.
+void Probe::run_other_draws(TrialFeed& feed, const Pieces& pieces, ProbeRecord& record) {
+  constexpr int64_t kFirst = 5, kDraws = 8;  // windows that no other update of a trial is seeded for
+  constexpr int64_t kEnoughAlike = 3;
+  const double rate = record.samples_per_second, pass_rate = record.pass_samples_per_second;
+  const std::vector<int64_t> second = pass_peaks_;
+  bool vary = false;
+  for (int64_t i = 0; i < kDraws; ++i) {
+    if (i == kEnoughAlike && !on_any_rank(vary)) break;
+    update(feed, pieces, kFirst + i, record);
+    vary = differ(second, pass_peaks_) || vary;
+  }
+  record.samples_per_second = rate;
+  record.pass_samples_per_second = pass_rate;
+  if (!vary || std::exchange(told_of_draws_, true)) return;
+  log::warn("plan", cat("random numbers that the model draws decide how much memory a pass takes: sizes are "
+                        "tried with ",
+                        kDraws + 2, " draws, and the largest peak counts; a rare draw may take more"));
 }
 
 // Smaller updates add sizes that no other update has.
@@ -224,6 +272,7 @@ void Probe::run_mixed(const TrialShape& shape, ProbeRecord& record) {
   memory.empty_cache();
   const int64_t outside = memory.sample_outside_bytes();
   memory.reset_peak();
+  set_apart_ = {};
   const Pieces typical =
       trial_pieces(window_of(*bench_.data.train, bench_.stream, 0, shape.window_samples), shape.micro_batch);
   if (makes_batches(*bench_.data.train)) {
@@ -234,7 +283,7 @@ void Probe::run_mixed(const TrialShape& shape, ProbeRecord& record) {
     TrialFeed feed(*bench_.data.train, bench_.stream, repeated(typical), loading());
     update(feed, typical, 2, record);
   }
-  record.typical_bytes = memory.peak().total_bytes();
+  record.typical_bytes = peak().total_bytes();
   const int64_t grown = memory.sample_outside_bytes() - outside;
   const Pieces worst = worst_pieces(shape.window_samples, shape.micro_batch);
   TrialFeed feed = feed_worst(worst);
@@ -302,29 +351,40 @@ void Probe::update(TrialFeed& feed, const Pieces& pieces, int64_t window, ProbeR
   MemoryMeter& memory = bench_.device->memory();
   const Stopwatch watch;
   double passes = 0;  // seconds, without loading and copying, which go on beside them in the run
-  int64_t offset = 0;
+  int64_t offset = 0, last = 0;
+  const bool later = bench_.task->makes_passes();  // when all batches are there
+  pass_peaks_.clear();
+  const auto note_pass = [&] {
+    pass_peaks_.push_back(memory.peak().allocated_bytes);
+    if (!make_recorder_) draws_ = draws_ || drew(window, last);
+  };
   const auto accumulate = [&](const Piece& piece) {
     stop_if_interrupted("plan", "a signal stopped the search; nothing was trained yet");
     const Batch batch = feed.next(piece);
     memory.sample_outside_bytes();  // while decoders have what they need
     feed.wait_until_full();
     const Batch there = upload(batch);
+    last = offset;
+    if (!later) set_apart_peak();
     passes += seconds_of_call(*bench_.device, [&] {
                 step_.accumulate(there, window, offset);
                 keep_beside(there);
               }).whole;
+    if (!later) note_pass();
     memory.sample_outside_bytes();
-    if (window == 0 && offset == 0 && !bench_.task->makes_passes()) record.weight = step_.lane_weight();
+    if (window == 0 && offset == 0 && !later) record.weight = step_.lane_weight();
     offset += piece.samples();
     record.samples += piece.samples();
   };
+  if (later) set_apart_peak();
   const bool together = compares_lanes(*bench_.task);
   for (int64_t lane = 0; lane < (together ? bench_.lanes.count : 1); ++lane) {
     if (lane > 0) step_.end_lane();
     std::ranges::for_each(pieces, accumulate);
   }
   passes += seconds_of_call(*bench_.device, [&] { step_.end_lanes(); }).whole;
-  if (window == 0 && bench_.task->makes_passes())
+  if (later) note_pass();
+  if (window == 0 && later)
     record.weight =
         step_.lane_weight() / static_cast<double>(std::ssize(pieces) * (together ? bench_.lanes.of : 1));
   step_.meet();
@@ -375,11 +435,31 @@ void Probe::evaluate_next(const Piece& piece, PieceSource pieces) {
   bench_.device->memory().sample_outside_bytes();
 }
 
+// From here on peaks are counted anew; those until now stay part of the trial's.
+void Probe::set_apart_peak() {
+  set_apart_ = peak();
+  bench_.device->memory().reset_peak();
+}
+
+MemoryPeak Probe::peak() const {
+  return higher_of(set_apart_, bench_.device->memory().peak());
+}
+
+// Whether the last pass drew random numbers: its generators are not as they were seeded for it.
+bool Probe::drew(int64_t window, int64_t offset) const {
+  const torch::Device device = bench_.device->torch_device();
+  const GeneratorStates after(device);
+  seed_for_micro_batch(device, step_.options().seed, window, offset);
+  const bool drawn = !GeneratorStates(device).equal(after);
+  after.put_back();
+  return drawn;
+}
+
 void Probe::take_peak(ProbeRecord& record) const {
-  const MemoryPeak peak = bench_.device->memory().peak();
-  raise_to(record, peak);
+  const MemoryPeak highest = peak();
+  raise_to(record, highest);
   judge(record, bench_.device->budget_bytes(), target_high_);
-  if (peak.retries > 0) record.outcome = ProbeOutcome::kRetried;
+  if (highest.retries > 0) record.outcome = ProbeOutcome::kRetried;
 }
 
 }  // namespace autotrain

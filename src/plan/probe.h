@@ -57,7 +57,8 @@ class Probe {
   /// of which the run will have the shape: one more update, those that are smaller if they are cut otherwise,
   /// an evaluation micro-batch and what is left over of an evaluation. Where samples differ in cost all are
   /// of the costliest, and an update of typical ones follows, with one more of the costliest behind it. Where
-  /// batches take memory with the objects of a sample, as many are in each of its as in any of the run.
+  /// batches take memory with the objects of a sample, as many are in each of its as in any of the run. Where
+  /// random numbers decide what a pass takes, some more updates follow that draw others.
   /// Leaves no trace: generators, scaler and buffers are put back, gradients dropped.
   /// @throws whatever the task throws that does not mean "does not fit".
   /// All ranks make the same trial together: its record is that of the rank on which it went worst.
@@ -81,6 +82,8 @@ class Probe {
   void measure(const TrialShape& shape, const ExtendTrial& extend, ProbeRecord& record);
   bool run_worst(const TrialShape& shape, const ExtendTrial& extend, ProbeRecord& record);
   Pieces worst_pieces(int64_t samples, int64_t micro_batch);
+  bool on_any_rank(bool mine);
+  void run_other_draws(TrialFeed& feed, const Pieces& pieces, ProbeRecord& record);
   void run_smaller_windows(const TrialShape& shape, Pieces known, ProbeRecord& record);
   void run_mixed(const TrialShape& shape, ProbeRecord& record);
   void update(TrialFeed& feed, const Pieces& pieces, int64_t window, ProbeRecord& record);
@@ -94,6 +97,9 @@ class Probe {
   Batch upload(const Batch& batch);
   void keep_beside(const Batch& there);
   int64_t expected_growth(int64_t each);
+  void set_apart_peak();
+  MemoryPeak peak() const;
+  bool drew(int64_t window, int64_t offset) const;
   void take_peak(ProbeRecord& record) const;  ///< the highest so far
   ProbeRecord agreed(const ProbeRecord& mine);
 
@@ -102,10 +108,14 @@ class Probe {
   double target_high_;
   const FullestBatches train_;
   std::optional<const FullestBatches> validation_;
-  Piece worst_;              // window of the last trial; to find it takes a look at every sample
-  int64_t lengths_ = 0;      // that samples may have; 0: not counted yet
-  LoadTimes loads_;          // of this trial's training samples
-  double load_seconds_ = 0;  // of a thread, for each of them; 0: not measured yet
+  Piece worst_;                      // window of the last trial; to find it takes a look at every sample
+  int64_t lengths_ = 0;              // that samples may have; 0: not counted yet
+  LoadTimes loads_;                  // of this trial's training samples
+  double load_seconds_ = 0;          // of a thread, for each of them; 0: not measured yet
+  MemoryPeak set_apart_;             // of this trial, from before peaks were last counted anew
+  std::vector<int64_t> pass_peaks_;  // of the last update: what tensors held at most in each pass
+  bool draws_ = false;               // whether a pass of this trial drew random numbers
+  bool told_of_draws_ = false;
   int64_t batches_beside_ = 0;
   std::deque<Batch> beside_;                                        // the last ones that were worked on
   std::optional<TrialBatches> worst_batches_, evaluation_batches_;  // where trials make their own

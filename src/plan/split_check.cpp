@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "autotrain/error.h"
 #include "base/text.h"
 #include "data/cost_order.h"
 #include "device/failure.h"
@@ -15,6 +16,7 @@
 #include "step/autocast.h"
 #include "step/backward.h"
 #include "step/loss_terms.h"
+#include "step/own_code.h"
 
 namespace autotrain {
 namespace {
@@ -28,7 +30,7 @@ class NoDropoutScope {
  public:
   explicit NoDropoutScope(torch::nn::Module& module) : before_(module) {
     set_training(module);
-    for (const auto& part : module.modules()) {
+    for (const auto& part : module.modules(/*include_self=*/false)) {
       if (part->name().find("Dropout") != std::string::npos) part->eval();
     }
   }
@@ -81,8 +83,8 @@ Gradient gradient_of(Workbench& bench, const Batch& batch, double scale = 1) {
     gradient.parts =
         torch::autograd::grad({terms.sum}, parameters, {at::full_like(terms.sum, scale)},
                               /*retain_graph=*/std::nullopt, /*create_graph=*/false, /*allow_unused=*/true);
-  } catch (const c10::Error&) {
-    rethrow_from_backward("Task::loss");
+  } catch (const std::exception&) {
+    rethrow_from_backward({"Task::loss", runs_own_code(bench.task->module())});
   }
   for (torch::Tensor& part : gradient.parts) {
     if (part.defined()) part = to_write_to(std::move(part));
@@ -302,7 +304,13 @@ SplitVerdict check_split(Workbench& bench) {
 }
 
 SplitVerdict check_proportional(Workbench& bench) {
-  return checked(bench, run_scales_check);
+  try {
+    return checked(bench, run_scales_check);
+  } catch (const Error& error) {
+    // The loss of a task that makes its passes itself is of evaluations alone, and may have no gradient.
+    if (error.code() != ExitCode::kBrokenContract || !bench.task->makes_passes()) throw;
+    return {.kind = SplitVerdict::Kind::kNotChecked, .operation = "", .module = ""};
+  }
 }
 
 std::string SplitVerdict::text() const {

@@ -130,9 +130,11 @@ Field bind_budgets(const KeySpec& spec, DeviceBudgets& member, const char* examp
 }
 
 Field bind_interval(const std::string& sentence, Interval& member, Decides decides) {
+  const std::string pattern =
+      cat("^(never|", kNumberPattern, "( +epochs?| *minutes?)|", kCountPattern, " *(updates?|samples?))$");
   return bind_amount(text_key("every", sentence).deciding(decides), member,
                      "\"1 epoch\", \"500 updates\", \"10000 samples\", \"10 minutes\" or never",
-                     "^(never|[0-9]+([.][0-9]+)? (epochs?|minutes?)|[0-9]+ (updates?|samples?))$");
+                     pattern.c_str());
 }
 
 }  // namespace autotrain

@@ -52,6 +52,12 @@ Field bind_budget(const KeySpec& spec, Budget& member, const char* example, cons
 /// The same, or one for each kind of device.
 Field bind_budgets(const KeySpec& spec, DeviceBudgets& member, const char* example, const char* share_of);
 
+/// Regular expressions of the numbers that amounts begin with, as `Interval` and `Span` read them: "1000",
+/// "1e3". Those of `kCountPattern` are whole, but for fractions that an exponent makes whole.
+inline constexpr const char* kCountPattern =
+    "[+]?([0-9]+([.]0*)?|([0-9]+[.]?[0-9]*|[.][0-9]+)[eE][+]?[0-9]+)";
+inline constexpr const char* kNumberPattern = "[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?";
+
 /// The key `every`.
 Field bind_interval(const std::string& sentence, Interval& member, Decides decides = Decides::kUndeclared);
 

@@ -14,7 +14,7 @@ std::string path_of(const Section& section, const std::string& key) {
 }
 
 std::string suggestion(const std::string& given, const std::vector<std::string>& known) {
-  const std::string near = nearest(given, known);
+  const std::string near = near_name(given, known);
   return near.empty() ? "one of " + join_choices(known) : "did you mean " + quote(near) + "?";
 }
 
@@ -191,21 +191,41 @@ void check_batch_rules(const Recipe& r, const Catalog& catalog) {
                 "set it to auto, or leave batch.adapt out");
 }
 
-// The most samples that an update is known to have; nothing where it is auto, or data decide.
+// The most samples that an update is known to have; nothing where they are auto without a limit, or data
+// decide.
 std::optional<int64_t> largest_known_batch(const BatchRecipe& b) {
+  if (b.schedule.rule != BatchRule::kNone || b.adapts()) return b.limits.max_effective;
+  if (!b.effective && b.schedule.stages.empty()) return b.limits.max_effective;
   std::optional<int64_t> most = b.effective;
   for (const BatchStageRecipe& stage : b.schedule.stages) most = std::max(most, stage.effective);
-  if (b.schedule.rule != BatchRule::kNone || b.adapts()) most = b.limits.max_effective;
   return most;
 }
 
-void check_batch(const Recipe& r) {
-  const std::optional<int64_t> most = largest_known_batch(r.batch);
-  if (!r.execution.micro_batch || !most) return;
-  if (*r.execution.micro_batch <= *most) return;
-  fail_recipe(r, "execution.micro_batch",
-              cat(*r.execution.micro_batch, " is more than all ", *most, " samples of an update"),
-              cat("set it to at most batch.effective, or raise batch.effective"));
+void check_largest_batch(const Recipe& r) {
+  const std::optional<int64_t> limit = r.batch.limits.max_effective, most = largest_known_batch(r.batch);
+  if (!limit || !most || *most <= *limit) return;
+  fail_recipe(r, "batch.limits.max_effective",
+              cat(*limit, " is less than ",
+                  r.batch.effective ? "batch.effective, " : "a stage of batch.schedule, ", *most),
+              "lower that, or leave max_effective out, which bounds the batches that the program chooses");
+}
+
+void check_micro_batch(const Recipe& r) {
+  if (!r.execution.micro_batch) return;
+  const int64_t typed = *r.execution.micro_batch;
+  const std::optional<int64_t> most = largest_known_batch(r.batch), limit = r.batch.limits.max_micro_batch;
+  const std::string key = "execution.micro_batch";
+  if (most && typed > *most) {
+    const bool by_limit = most == r.batch.limits.max_effective && most != r.batch.effective;
+    const char* const bound = by_limit ? "batch.limits.max_effective" : "batch.effective";
+    fail_recipe(r, key, cat(typed, " is more than all ", *most, " samples of an update"),
+                cat("set it to at most ", bound, ", or raise ", bound));
+  }
+  if (limit && typed > *limit) {
+    fail_recipe(
+        r, key, cat(typed, " is more than batch.limits.max_micro_batch, ", *limit),
+        "lower it, or leave max_micro_batch out, which bounds the search of a micro-batch that is auto");
+  }
 }
 
 void check_groups(const Recipe& r) {
@@ -268,7 +288,8 @@ void check_recipe(const Recipe& recipe, const Catalog& catalog) {
   check_batch_rules(recipe, catalog);
   check_budgets(recipe);
   check_memory(recipe);
-  check_batch(recipe);
+  check_largest_batch(recipe);
+  check_micro_batch(recipe);
   check_groups(recipe);
   check_trace(recipe);
   check_augment(recipe);

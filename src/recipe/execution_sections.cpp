@@ -107,8 +107,16 @@ std::vector<Field> recompute_fields(ExecutionRecipe& e) {
           integer_key("recompute_blocks",
                       "Of a model in C++ only its first so many blocks, which in convolutional networks keep "
                       "most; null: all.")
-              .from(1),
-          e.recompute_blocks)};
+              .from(1)
+              .idle_where("recompute", {std::string("off")}),
+          e.recompute_blocks),
+      bind(bool_key(
+               "offload",
+               "On a GPU: what the forward pass keeps for the backward pass, from 1 MiB on, lies in pinned "
+               "main "
+               "memory until it is needed, copied beside what is computed. Larger micro-batches fit, no bit "
+               "differs. On a CPU it lies there anyway, and this is refused."),
+           e.offload)};
 }
 
 Field requeue_signal_field(ExecutionRecipe& e) {
@@ -270,21 +278,33 @@ Section loader_section(Recipe& r) {
            l.preload)}};
 }
 
+// Only fp16 has a scale.
+KeySpec of_scaler(const KeySpec& key) {
+  std::vector<Value> others;
+  for (const std::string& word : choices_of<Precision>()) {
+    if (word != to_string(Precision::kFp16) && word != to_string(Precision::kAuto)) others.emplace_back(word);
+  }
+  return key.idle_where("execution.precision", std::move(others));
+}
+
 Section scaler_section(Recipe& r) {
   ScalerRecipe& s = r.execution.scaler;
-  return {"execution.scaler",
-          "The dynamic loss scale of fp16 (bf16 and fp32 need none).",
-          {bind(real_key("initial_scale", "Scale of the first update; a power of two adds no rounding.")
-                    .above(0, 1e30),
-                s.initial_scale),
-           bind(real_key("growth_factor", "Multiplies the scale after growth_interval applied updates.")
-                    .from(1, 1e6),
-                s.growth_factor),
-           bind(real_key("backoff_factor", "Multiplies the scale after a skipped update.").above(0, 1),
-                s.backoff_factor),
-           bind(integer_key("growth_interval", "Applied updates in a row before the scale grows.").from(1),
-                s.growth_interval),
-           bind(real_key("min_scale", "The scale never falls below it.").above(0, 1e30), s.min_scale)}};
+  Section section{
+      "execution.scaler",
+      "The dynamic loss scale of fp16 (bf16 and fp32 need none).",
+      {bind(real_key("initial_scale", "Scale of the first update; a power of two adds no rounding.")
+                .above(0, 1e30),
+            s.initial_scale),
+       bind(real_key("growth_factor", "Multiplies the scale after growth_interval applied updates.")
+                .from(1, 1e6),
+            s.growth_factor),
+       bind(real_key("backoff_factor", "Multiplies the scale after a skipped update.").above(0, 1),
+            s.backoff_factor),
+       bind(integer_key("growth_interval", "Applied updates in a row before the scale grows.").from(1),
+            s.growth_interval),
+       bind(real_key("min_scale", "The scale never falls below it.").above(0, 1e30), s.min_scale)}};
+  for (Field& field : section.fields) field.spec = of_scaler(field.spec);
+  return section;
 }
 
 Section checkpoint_section(Recipe& r) {

@@ -208,6 +208,13 @@ KeySpec KeySpec::deciding(Decides what) const {
   return key;
 }
 
+KeySpec KeySpec::idle_where(std::string other_key, std::vector<Value> has) const {
+  KeySpec key = *this;
+  key.owner = std::move(other_key);
+  key.owner_off = std::move(has);
+  return key;
+}
+
 KeySpec KeySpec::with_form(std::string in_words, std::string regular_expression,
                            std::function<bool(const std::string&)> test) const {
   KeySpec key = *this;

@@ -64,6 +64,11 @@ struct KeySpec {
   /// kUndeclared: what its section's keys decide.
   Decides decides = Decides::kUndeclared;
 
+  /// The key without which this one changes nothing, and that one's values by which it does not: "patience"
+  /// beside it, or the whole path, "execution.precision".
+  std::string owner = "";
+  std::vector<Value> owner_off = {};
+
   KeySpec from(double smallest, double largest = kLargest) const;  ///< both included
   KeySpec above(double bound, double largest = kLargest) const;    ///< `bound` excluded
   KeySpec in(std::string unit_name) const;
@@ -72,6 +77,7 @@ struct KeySpec {
   KeySpec or_single() const;
   KeySpec or_for_each(std::vector<std::string> names) const;
   KeySpec deciding(Decides what) const;
+  KeySpec idle_where(std::string other_key, std::vector<Value> has) const;
   KeySpec with_form(std::string in_words, std::string regular_expression,
                     std::function<bool(const std::string&)> test) const;
 

@@ -36,12 +36,16 @@ bool names_other_row(const YamlNode& base, const YamlNode& over, const char* cho
   return before != nullptr && after != nullptr && before->value.scalar != after->value.scalar;
 }
 
+bool chooses_other_row(const YamlNode& base, const YamlNode& over) {
+  return names_other_row(base, over, "name") || names_other_row(base, over, "dataset");
+}
+
 YamlNode written_out(YamlNode scalar, const std::string& key) {
   YamlNode map;
   map.kind = Kind::kMap;
   map.location = scalar.location;
   const Location at = scalar.location;
-  map.entries.push_back({key, at, std::move(scalar), false});
+  map.entries.push_back({.key = key, .key_location = at, .value = std::move(scalar)});
   return map;
 }
 
@@ -53,7 +57,28 @@ class Merger {
   // Of whole recipes, whose `name` chooses no row.
   void merge_recipes(YamlNode& base, const YamlNode& over) const { merge_entries(base, over, ""); }
 
+  // Of a recipe and all overrides. What these give is kept whatever their order, so that it is read or
+  // refused: which keys are of another row is seen when all are there.
+  void merge_overrides(YamlNode& recipe, const std::vector<YamlNode>& overrides) const {
+    const YamlNode before = recipe;
+    for (const YamlNode& over : overrides) merge_entries(recipe, over, "");
+    for (YamlEntry& entry : recipe.entries) {
+      if (const YamlEntry* const was = before.find(entry.key)) mark_other_rows(was->value, entry.value);
+    }
+  }
+
  private:
+  // Marks what no override gave and stood beside the name of another row.
+  static void mark_other_rows(const YamlNode& before, YamlNode& after) {
+    if (before.kind != Kind::kMap || after.kind != Kind::kMap) return;
+    const bool other = chooses_other_row(before, after);
+    for (YamlEntry& entry : after.entries) {
+      const YamlEntry* const was = before.find(entry.key);
+      entry.of_other_row = !entry.of_override && was != nullptr && (was->of_other_row || other);
+      if (was != nullptr) mark_other_rows(was->value, entry.value);
+    }
+  }
+
   void merge(YamlNode& base, const YamlNode& over, const std::string& path) const {
     const auto short_form = short_forms_.find(path);
     if (base.kind == Kind::kScalar && over.kind == Kind::kMap && short_form != short_forms_.end())
@@ -62,7 +87,7 @@ class Merger {
       base = over;
       return;
     }
-    if (names_other_row(base, over, "name") || names_other_row(base, over, "dataset")) {
+    if (chooses_other_row(base, over)) {
       for (YamlEntry& entry : base.entries) entry.of_other_row = true;
     }
     merge_entries(base, over, path + ".");
@@ -77,6 +102,7 @@ class Merger {
       } else {
         same->key_location = entry.key_location;
         same->of_other_row = entry.of_other_row;
+        same->of_override = entry.of_override;
         merge(same->value, entry.value, prefix + entry.key);
       }
     }
@@ -155,18 +181,30 @@ class Extender {
   std::vector<fs::path> open_;
 };
 
-[[noreturn]] void fail_usage(const std::string& text, const std::string& what) {
-  throw Error(ExitCode::kUsage, "--set " + quote(text), what, "write --set section.key=value");
+[[noreturn]] void fail_usage(const std::string& text, const std::string& what, const std::string& cure) {
+  throw Error(ExitCode::kUsage, "--set " + quote(text), what, cure);
+}
+
+void mark_overrides(YamlNode& node) {
+  for (YamlEntry& entry : node.entries) {
+    entry.of_override = true;
+    mark_overrides(entry.value);
+  }
 }
 
 // "a.b=v" as the tree {a: {b: v}}, every piece at the location "--set".
 YamlNode override_tree(const std::string& text) {
+  const char* const form = "write --set section.key=value";
   const size_t equals = text.find('=');
-  if (equals == std::string::npos) fail_usage(text, "has no \"=\"");
-  const std::vector<std::string> parts = split(trim(text.substr(0, equals)), '.');
+  if (equals == std::string::npos) fail_usage(text, "has no \"=\"", form);
+  const std::string key(trim(std::string_view(text).substr(0, equals)));
+  const std::vector<std::string> parts = split(key, '.');
   for (const std::string& part : parts) {
-    if (part.empty()) fail_usage(text, "has an empty key");
+    if (part.empty()) fail_usage(text, "has an empty key", form);
   }
+  if (trim(std::string_view(text).substr(equals + 1)).empty())
+    fail_usage(text, "gives no value, as an empty variable of a shell does",
+               cat("write ", key, "=null for the default, or ", key, "=\"''\" for an empty text"));
   const std::string source = "--set " + text;
   YamlNode node = parse_yaml(text.substr(equals + 1), source);
   node.location = {source, 0, 0};
@@ -175,9 +213,10 @@ YamlNode override_tree(const std::string& text) {
     parent.kind = Kind::kMap;
     parent.location = node.location;
     const Location at = node.location;
-    parent.entries.push_back({*part, at, std::move(node), false});
+    parent.entries.push_back({.key = *part, .key_location = at, .value = std::move(node)});
     node = std::move(parent);
   }
+  mark_overrides(node);
   return node;
 }
 
@@ -187,11 +226,11 @@ Recipe finish(YamlNode tree, const std::string& name, const Merger& merger, cons
     tree.location = {name, 0, 0};
     if (!options.overrides.empty()) tree.kind = Kind::kMap;
   }
-  for (const std::string& text : options.overrides) {
-    YamlNode over = override_tree(text);
-    expand_variables(over, options.variables);
-    if (tree.kind == Kind::kMap) merger.merge_recipes(tree, over);  // what else it is, is told as it is read
-  }
+  std::vector<YamlNode> overrides;
+  for (const std::string& text : options.overrides)
+    expand_variables(overrides.emplace_back(override_tree(text)), options.variables);
+  if (tree.kind == Kind::kMap)
+    merger.merge_overrides(tree, overrides);  // what else it is, is told as it is read
   Recipe recipe = read_recipe(tree, catalog);
   check_recipe(recipe, catalog);
   return recipe;

@@ -61,10 +61,10 @@ Section schedule_section(Recipe& r, const Catalog& catalog) {
   Section section = choosing("schedule", "How the learning rate changes over applied updates.", "name",
                              "The shape after warm-up, with its own keys beside it.", catalog.schedules,
                              [&s] { return &s.shape; });
+  const std::string pattern = cat("^(0|", kNumberPattern, " *%|", kCountPattern, " *(updates?|samples?))$");
   section.fields = {
       bind_amount(text_key("warmup", "Linear rise from 0 at the start, as a part of the run or a length."),
-                  s.warmup, "\"5%\", \"200 updates\", \"100000 samples\" or 0",
-                  "^(0|[0-9]+([.][0-9]+)? ?%|[0-9]+ (updates?|samples?))$")};
+                  s.warmup, "\"5%\", \"200 updates\", \"100000 samples\" or 0", pattern.c_str())};
   return section;
 }
 

@@ -27,7 +27,7 @@ std::string shown(const YamlNode& node) {
 }
 
 [[noreturn]] void fail_value(const YamlNode& node, const KeySpec& key, const std::string& path) {
-  const std::string near = node.kind == Kind::kScalar ? nearest(node.scalar, key.words) : "";
+  const std::string near = node.kind == Kind::kScalar ? near_name(node.scalar, key.words) : "";
   fail(node.location, path, shown(node) + " is not " + allowed_text(key),
        near.empty() ? "" : "did you mean " + quote(near) + "?");
 }
@@ -91,7 +91,7 @@ Value read_parts(const YamlNode& node, const KeySpec& key, const std::string& pa
   for (const YamlEntry& entry : node.entries) {
     const std::string at = child_path(path, entry.key);
     if (std::ranges::count(key.parts, entry.key) == 0) {
-      const std::string near = nearest(entry.key, key.parts);
+      const std::string near = near_name(entry.key, key.parts);
       fail(entry.key_location, at, "is not one of " + join_choices(key.parts),
            near.empty() ? "" : "did you mean " + quote(near) + "?");
     }
@@ -117,6 +117,36 @@ Value parse_value(const YamlNode& node, const KeySpec& key, const std::string& p
   }
   return {};
 }
+
+// Letters and digits, which is what names have in common however they are written.
+std::string bare(const std::string& name) {
+  std::string letters = lower(name);
+  std::erase_if(letters, [](char c) { return !is_letter(c) && !is_digit(c); });
+  return letters;
+}
+
+struct NameElsewhere {
+  const char* bare;
+  const char* here;
+};
+
+// Names of PyTorch that are not spelt like ours.
+constexpr NameElsewhere kNamesElsewhere[] = {
+    {"bce", "binary_cross_entropy"},
+    {"bceloss", "binary_cross_entropy"},
+    {"bcewithlogits", "binary_cross_entropy"},
+    {"bcewithlogitsloss", "binary_cross_entropy"},
+    {"bfloat16", "bf16"},
+    {"cosineannealinglr", "cosine"},
+    {"float16", "fp16"},
+    {"float32", "fp32"},
+    {"half", "fp16"},
+    {"learningrate", "lr"},
+    {"mse", "mean_squared_error"},
+    {"mseloss", "mean_squared_error"},
+    {"reducelronplateau", "plateau"},
+    {"smoothl1loss", "huber"},
+};
 
 // Keys that stood elsewhere once, and where they stand.
 struct MovedKey {
@@ -218,7 +248,7 @@ class RecipeReader {
     if (section.rows != nullptr && entry.key == section.choice_key) return;
     if (section_at(path) != nullptr) return read(entry.value, path);
     if (entry.value.kind == Kind::kNull) {  // null unsets: the default holds
-      if (!is_known(entry.key, section, row)) fail_unknown(entry, section, row);
+      if (!entry.of_other_row && !is_known(entry.key, section, row)) fail_unknown(entry, section, row);
       return;
     }
     for (Field& field : section.fields) {
@@ -299,7 +329,7 @@ class RecipeReader {
         fail(entry.key_location, path, cat("is called ", key.to, " now"), cat("write ", key.to));
     }
     const std::vector<std::string> keys = known_keys(section, row);
-    const std::string near = nearest(entry.key, keys);
+    const std::string near = near_name(entry.key, keys);
     std::string hint =
         !near.empty() ? "did you mean " + quote(near) + "?" : other_place(entry.key, section, row);
     if (hint.empty()) hint = "known here: " + join(keys, ", ");
@@ -326,6 +356,19 @@ Recipe read_recipe(const YamlNode& tree, const Catalog& catalog) {
   }
   RecipeReader(recipe, catalog).read(tree, "");
   return recipe;
+}
+
+std::string near_name(const std::string& word, const std::vector<std::string>& known) {
+  const std::string given = bare(word);
+  const auto is_known = [&](const std::string& name) { return std::ranges::count(known, name) > 0; };
+  const auto other = std::ranges::find(kNamesElsewhere, given, &NameElsewhere::bare);
+  if (other != std::end(kNamesElsewhere) && is_known(other->here)) return other->here;
+  for (const std::string& name : known) {
+    const std::string own = bare(name);
+    if (!own.empty() && (given == own || given == own + "loss" || given == own + "lr")) return name;
+  }
+  const std::string near = nearest(word, known);
+  return near.empty() ? nearest(lower(word), known) : near;
 }
 
 void fail_recipe(const Recipe& recipe, const std::string& path, std::string what, std::string hint) {

@@ -62,7 +62,7 @@ Json kind_schema(const KeySpec& key) {
     case KeyKind::kIntegerList: return list_schema(key, number_schema(key, "integer"));
     case KeyKind::kRealList: return list_schema(key, number_schema(key, "number"));
     case KeyKind::kTextList: {
-      Json item = {{"type", "string"}};
+      Json item = {{"type", {"string", "number"}}};
       if (!key.pattern.empty()) item["pattern"] = key.pattern;
       if (key.single) return {{"anyOf", {item, list_schema(key, item)}}};
       return list_schema(key, std::move(item));
@@ -107,7 +107,7 @@ void add_rows(Json& schema, const Section& section, std::vector<std::string> bel
 
 Json section_schema(const Section& section, std::vector<std::string> below) {
   Json types = {"object"};
-  if (section.set_present) types.push_back("null");
+  if (!section.path.empty() && !section.is_item) types.push_back("null");  // its keys' defaults
   if (!section.scalar_key.empty()) types.push_back("string");
   Json schema = {{"type", types.size() > 1 ? types : types[0]},
                  {"description", section.sentence},
@@ -144,7 +144,7 @@ std::string write_schema(const Catalog& catalog) {
       schema = section_schema(section, {});
       schema["properties"]["extends"] = {
           {"description", "Files this recipe builds on, relative to it."},
-          {"anyOf", {{{"type", "string"}}, {{"type", "array"}, {"items", {{"type", "string"}}}}}}};
+          {"anyOf", {{{"type", {"string", "null"}}}, {{"type", "array"}, {"items", {{"type", "string"}}}}}}};
       continue;
     }
     Json* parent = &schema;

@@ -211,6 +211,7 @@ Section average_section(Recipe& r) {
 
 Section divergence_section(Recipe& r) {
   DivergenceRecipe& d = r.divergence;
+  const std::vector<Value> without_rollback = {std::string("skip"), std::string("stop")};
   return {"divergence",
           "What follows when loss or gradients are not finite; such an update is never applied.",
           {bind_enum(
@@ -218,9 +219,13 @@ Section divergence_section(Recipe& r) {
                "skip: go on until stop.max_skipped in a row; stop: at the first that the loss scaler did not "
                "cause; rollback: then back to the last checkpoint with a smaller learning rate.",
                d.policy),
-           bind(real_key("lr_factor", "Multiplies the learning rate at every rollback.").above(0, 1),
+           bind(real_key("lr_factor", "Multiplies the learning rate at every rollback.")
+                    .above(0, 1)
+                    .idle_where("policy", without_rollback),
                 d.lr_factor),
-           bind(integer_key("max_rollbacks", "Rollbacks of a run; one more ends it.").from(1, 1000),
+           bind(integer_key("max_rollbacks", "Rollbacks of a run; one more ends it.")
+                    .from(1, 1000)
+                    .idle_where("policy", without_rollback),
                 d.max_rollbacks)}};
 }
 
@@ -339,7 +344,9 @@ Section stop_section(Recipe& r) {
        bind(integer_key("patience", "Evaluations in a row without improvement; null: no early stopping.")
                 .from(1),
             s.patience),
-       bind(real_key("min_delta", "What counts as an improvement of the monitored figure.").from(0, 1e9),
+       bind(real_key("min_delta", "What counts as an improvement of the monitored figure.")
+                .from(0, 1e9)
+                .idle_where("patience", {Value()}),
             s.min_delta),
        bind(integer_key("max_skipped",
                         "Consecutive skipped (non-finite) updates after which the run has diverged.")

@@ -17,10 +17,22 @@ std::string indent(size_t depth) {
   return std::string(2 * depth, ' ');
 }
 
+// A value as it is read back, where `$$` stands for a dollar sign and `${` begins a variable.
+std::string written(const Value& value) {
+  const std::string text = yaml_text(value);
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    out += text[i];
+    const char next = i + 1 < text.size() ? text[i + 1] : ' ';
+    if (text[i] == '$' && (next == '$' || next == '{')) out += '$';
+  }
+  return out;
+}
+
 void write_item(std::string& out, const Section& item) {
   std::string before = indent(depth_of(item.path)) + "- ";
   for (const Field& field : item.fields) {
-    out += before + field.spec.name + ": " + yaml_text(field.get()) + "\n";
+    out += before + field.spec.name + ": " + written(field.get()) + "\n";
     before = indent(depth_of(item.path) + 1);
   }
 }
@@ -38,7 +50,7 @@ void write_section(std::string& out, const Section& section) {
   if (section.is_item) return write_item(out, section);
   if (depth > 0) out += indent(depth - 1) + last_part(section.path) + ":\n";
   const auto line = [&](const std::string& key, const Value& value) {
-    out += indent(depth) + key + ": " + yaml_text(value) + "\n";
+    out += indent(depth) + key + ": " + written(value) + "\n";
   };
   if (section.rows != nullptr) {
     const Choice& choice = *section.choice();

@@ -157,6 +157,22 @@ class TreeBuilder final : public YAML::EventHandler {
   size_t nodes_ = 0;
 };
 
+std::string line_of(const std::string& text, int number) {
+  const std::vector<std::string> lines = split(text, '\n');
+  return number < 0 || number >= std::ssize(lines) ? "" : lines[static_cast<size_t>(number)];
+}
+
+// Whether a value begins with a * that no quotes protect, as patterns of names do.
+bool has_bare_pattern(std::string_view line) {
+  char before = ' ';
+  for (const char c : line) {
+    if (c == '*' && (before == ' ' || before == '[' || before == ',')) return true;
+    if (c == '#' || c == '"' || c == '\'') return false;
+    before = c;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string Location::text() const {
@@ -185,8 +201,11 @@ YamlNode parse_yaml(const std::string& text, const std::string& file) {
       fail_at({file, 0, 0}, "holds more than one YAML document", "keep one recipe in a file");
     }
   } catch (const YAML::Exception& error) {
+    const std::string line = line_of(text, error.mark.line);
     fail_at({file, error.mark.line + 1, error.mark.column + 1}, "not valid YAML: " + error.msg,
-            "check indentation, colons and quotes near this place");
+            has_bare_pattern(line)
+                ? "put quotes around what begins with a *, which is an alias without them: \"*.x\""
+                : "check indentation, colons and quotes near this place");
   }
   return builder.take();
 }

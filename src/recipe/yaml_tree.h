@@ -39,6 +39,9 @@ struct YamlEntry {
 
   /// Inherited from a group that chose another row of its table: only keys common to all rows count.
   bool of_other_row = false;
+
+  /// Given by an override: what stands there counts whichever row is chosen.
+  bool of_override = false;
 };
 
 /// Parses one document. An empty text is a null node.

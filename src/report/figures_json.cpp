@@ -16,7 +16,8 @@ Json kinds_to_json(const FigureKinds& kinds) {
   for (const auto& [name, kind] : kinds) {
     json[name] = {{"better", kind.better == Better::kLower ? "lower" : "higher"},
                   {"share", kind.share},
-                  {"unit", kind.unit}};
+                  {"unit", kind.unit},
+                  {"of_samples", kind.of_samples}};
   }
   return json;
 }
@@ -27,7 +28,8 @@ FigureKinds kinds_from_json(const Json& json) {
     kinds[name] = {
         .better = kind.at("better").get<std::string>() == "lower" ? Better::kLower : Better::kHigher,
         .share = kind.at("share"),
-        .unit = kind.at("unit")};
+        .unit = kind.at("unit"),
+        .of_samples = kind.value("of_samples", false)};  // of former versions nothing says
   }
   return kinds;
 }

@@ -7,7 +7,7 @@
 
 namespace autotrain {
 
-/// {"accuracy": {"better": "higher", "share": true, "unit": ""}, …}
+/// {"accuracy": {"better": "higher", "share": true, "unit": "", "of_samples": true}, …}
 nlohmann::ordered_json kinds_to_json(const FigureKinds& kinds);
 
 /// @throws nlohmann::json::exception when a field is missing or of the wrong type.

@@ -185,6 +185,21 @@ std::string compute_again(const Recipe& recipe, Workbench& bench) {
              bytes.operators, " operators");
 }
 
+std::shared_ptr<HostMover> mover_for(const Workbench& bench) {
+  constexpr const char* kWhere = "execution.offload";
+  if (bench.task->makes_passes())
+    throw Error(ExitCode::kBadRecipe, kWhere,
+                "is true, and the task makes its passes itself, of which nothing is moved",
+                "set it to false");
+  std::shared_ptr<HostMover> mover = host_mover(bench.device->torch_device());
+  if (mover == nullptr)
+    throw Error(
+        ExitCode::kBadRecipe, kWhere,
+        "is true, and the device is a CPU, which computes in main memory: there is nowhere to move to",
+        "set it to false; execution.recompute: auto needs less memory on any device");
+  return mover;
+}
+
 // The norm of the gradients of these samples as the only lane of an update: of passes that the task makes,
 // the bench's step waits for the other ranks, which have not met yet.
 double learn_alone(Workbench& bench, const Batch& batch) {
@@ -359,6 +374,7 @@ std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials) {
   };
   bench->memory_format =
       resolve_memory_format(recipe, precision, *bench->device, *bench->task, *bench->data.train, learn);
+  if (recipe.execution.offload) bench->step.set_mover(mover_for(*bench));
   if (recipe.execution.recompute == Recompute::kOn) set_recompute(recipe, *bench, true);
   const LoaderRecipe& asked = recipe.execution.loader;
   const int64_t ranks_here = bench->ranks->place().local_world;

@@ -189,6 +189,8 @@ class Stepping {
     return state_->tensors();
   }
 
+  void reorder(const std::vector<std::string>& saved) { state_->reorder(saved); }
+
   void take_state() {
     steps_ = state_->steps();
     made_.emplace(part_, own_);
@@ -299,6 +301,10 @@ class TorchRule final : public Optimizer {
       all.insert(all.end(), own.begin(), own.end());
     }
     return all;
+  }
+
+  void reorder(const std::vector<std::string>& saved) override {
+    for (const auto& each : parts_) each->reorder(saved);
   }
 
   void take_state() override {

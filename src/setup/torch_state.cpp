@@ -105,15 +105,58 @@ TorchState::TorchState(std::string name, std::vector<std::string> parameters,
     if (!held_.back().defined()) continue;
     if (leaf.value.isTensor()) leaf.value = torch::empty({0}, leaf.value.toTensor().options());
     std::vector<std::string> words = {name_};
-    for (const std::string& word : leaf.path) {
-      int64_t number = 0;
-      const bool numbered = words.size() == 2 && leaf.path.front() == "state" && parse_integer(word, number);
-      words.push_back(numbered && number >= 1 && number <= std::ssize(parameters_)
-                          ? parameters_[static_cast<size_t>(number - 1)]
-                          : word);
-    }
+    words.insert(words.end(), leaf.path.begin(), leaf.path.end());
+    const std::optional<size_t> parameter = parameter_of(leaf);
+    if (parameter) words[2] = parameters_[*parameter];
     tensors_.push_back({join(words, "."), held_.back()});
+    if (parameter) parameter_of_tensor_.emplace(tensors_.back().name, *parameter);
   }
+}
+
+// The place of the parameter whose state it is of, if it is one's.
+std::optional<size_t> TorchState::parameter_of(const Leaf& leaf) const {
+  int64_t number = 0;
+  if (leaf.path.size() < 2 || leaf.path.front() != "state" || !parse_integer(leaf.path[1], number))
+    return std::nullopt;
+  if (number < 1 || number > std::ssize(parameters_)) return std::nullopt;
+  return static_cast<size_t>(number - 1);
+}
+
+// Leaves are sorted by the texts of their parameters' numbers.
+void TorchState::reorder(const std::vector<std::string>& saved) {
+  const auto parameters_in = [&](const std::vector<std::string>& names) {
+    std::vector<size_t> parameters;
+    for (const std::string& name : names) {
+      const auto found = parameter_of_tensor_.find(name);
+      if (found != parameter_of_tensor_.end() && std::ranges::count(parameters, found->second) == 0)
+        parameters.push_back(found->second);
+    }
+    return parameters;
+  };
+  std::vector<std::string> names;
+  for (const NamedTensor& each : tensors_) names.push_back(each.name);
+  const std::vector<size_t> then = parameters_in(saved);
+  if (then == parameters_in(names)) return;
+  if (then.size() != parameters_.size())
+    throw Error(ExitCode::kBadData, "the optimizer " + name_,
+                "has its parameters in another order than when the checkpoint was written, and keeps nothing "
+                "of some of them that would tell which",
+                "register them in the order of then");
+  std::vector<std::string> numbers;
+  for (size_t i = 1; i <= parameters_.size(); ++i) numbers.push_back(std::to_string(i));
+  std::ranges::sort(numbers);
+  std::map<size_t, std::string> number_then;  // of each parameter
+  for (size_t i = 0; i < then.size(); ++i) number_then.emplace(then[i], numbers[i]);
+  std::vector<std::pair<std::vector<std::string>, int64_t>> leaves_then;  // paths, and their places today
+  for (const Leaf& leaf : form_) {
+    std::vector<std::string> path = leaf.path;
+    if (const std::optional<size_t> parameter = parameter_of(leaf)) path[1] = number_then.at(*parameter);
+    leaves_then.emplace_back(std::move(path), std::ssize(leaves_then));
+  }
+  std::ranges::sort(leaves_then);
+  const torch::Tensor there_then = there_.clone();
+  for (size_t i = 0; i < leaves_then.size(); ++i)
+    there_[leaves_then[i].second].copy_(there_then[static_cast<int64_t>(i)]);
 }
 
 std::vector<Leaf> TorchState::leaves_of(const torch::optim::Optimizer& optimizer,

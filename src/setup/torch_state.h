@@ -3,6 +3,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,12 @@ class TorchState {
   /// @throws Error(kBrokenContract) when it has another form than it had.
   void take(const torch::optim::Optimizer& from, int64_t steps);
 
+  /// To be called when the tensors were read that were saved while the parameters had another order: whether
+  /// a value is there is told by places, which follow that order.
+  /// @param saved names of what was read, in the order that `tensors` had then.
+  /// @throws Error(kBadData) where they do not tell the order.
+  void reorder(const std::vector<std::string>& saved);
+
   /// How many steps the tensors are after.
   int64_t steps() const { return steps_.item<int64_t>(); }
 
@@ -44,6 +51,7 @@ class TorchState {
   std::vector<Leaf> leaves_of(const torch::optim::Optimizer& optimizer,
                               std::optional<torch::Device> device = {}) const;
   [[noreturn]] void fail_form(const std::string& what) const;
+  std::optional<size_t> parameter_of(const Leaf& leaf) const;
 
   const std::string name_;
   const std::vector<std::string> parameters_;
@@ -51,6 +59,7 @@ class TorchState {
   std::vector<torch::Tensor> held_;  // of each leaf; undefined: it is as it is in the form
   torch::Tensor there_, steps_;      // [leaves] uint8: whether there is such a leaf; scalar int64
   std::vector<NamedTensor> tensors_;
+  std::map<std::string, size_t> parameter_of_tensor_;  // by name, where it is one parameter's
 };
 
 /// The parameters of all its groups, in order.

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 #include <typeinfo>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "autotrain/error.h"
@@ -15,7 +16,8 @@
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
 #include "data/file_kinds.h"
-#include "device/failure.h"
+#include "device/generators.h"
+#include "step/changing_buffers.h"
 #include "step/graph_leaves.h"
 
 namespace autotrain {
@@ -70,6 +72,7 @@ void check_terms(const std::string& method, const LossTerms& terms) {
 // Calls the user's method with a batch.
 template <class Call>
 auto call_on(const char* method, const Batch& batch, Call call) {
+  const at::AutoGradMode as_before(at::GradMode::is_enabled());
   try {
     return call();
   } catch (const std::exception&) {
@@ -81,6 +84,13 @@ class CheckedTask final : public Task {
   // A first batch that sets weights (actnorm) does so in a trial, which is put back, or in a micro-batch.
   template <class Call>
   auto looked_at(const char* method, const Batch& batch, Call call) {
+    auto terms = looked_for_writes(method, batch, call);
+    look_for_late_buffers();
+    return terms;
+  }
+
+  template <class Call>
+  auto looked_for_writes(const char* method, const Batch& batch, Call call) {
     if (looks_for_writes_left_ == 0) return call_on(method, batch, call);
     --looks_for_writes_left_;
     const std::vector<int64_t> before = versions();
@@ -95,6 +105,25 @@ class CheckedTask final : public Task {
             "member that says that it is done is not. Set them before the trainer is made, or in "
             "Task::passes, which sees the whole update, with a buffer that says that it is done"));
     return terms;
+  }
+
+  // One that a forward pass registers and every pass writes to: what it was before a trial, nobody knows. A
+  // constant that is made when it is first asked for may be.
+  void look_for_late_buffers() {
+    if (looks_for_late_left_ == 0) return;
+    --looks_for_late_left_;
+    for (const auto& item : module_->named_buffers()) {
+      const torch::Tensor& buffer = item.value();
+      if (!buffer.defined() || early_.contains(buffer.unsafeGetTensorImpl())) continue;
+      const auto version = static_cast<int64_t>(buffer._version());
+      const auto [late, is_new] =
+          late_.try_emplace(buffer.unsafeGetTensorImpl(), Late{.buffer = buffer, .version = version});
+      if (is_new || late->second.version == version) continue;
+      fail("Task::module",
+           cat("has a buffer ", item.key(),
+               " that a pass registered and later ones write to: what trials wrote to it cannot be put back"),
+           "register it when the module is made");
+    }
   }
 
   std::vector<int64_t> versions() const {
@@ -128,8 +157,10 @@ class CheckedTask final : public Task {
     }
     for (const auto& item : module_->named_parameters())
       check_can_be_saved("Task::module", item.key(), item.value());
-    for (const auto& item : module_->named_buffers())
+    for (const auto& item : module_->named_buffers()) {
       check_can_be_saved("Task::module", item.key(), item.value());
+      early_.insert(item.value().unsafeGetTensorImpl());
+    }
   }
 
   torch::nn::Module& module() override { return *module_; }
@@ -157,7 +188,7 @@ class CheckedTask final : public Task {
 
   LossTerms passes(Passes& passes) override {
     LossTerms terms = call_user("Task::passes", [&] { return task_->passes(passes); });
-    if (terms.sum.defined()) terms.sum = terms.sum.detach();
+    look_for_late_buffers();
     {
       const torch::NoGradGuard no_gradients;
       check_terms("Task::passes", terms);
@@ -168,7 +199,11 @@ class CheckedTask final : public Task {
 
   torch::Tensor penalty() override {
     torch::Tensor penalty = call_user("Task::penalty", [&] { return task_->penalty(); });
-    if (penalty.defined()) check_scalar("Task::penalty", "the penalty", penalty);
+    if (!penalty.defined()) return penalty;
+    check_scalar("Task::penalty", "the penalty", penalty);
+    if (at::GradMode::is_enabled() && !penalty.requires_grad())
+      fail("Task::penalty", "depends on no parameter",
+           "compute it from parameters, without detach() or no-grad guards; return {} while there is none");
     return penalty;
   }
 
@@ -200,15 +235,42 @@ class CheckedTask final : public Task {
   bool idle_after_step() const override { return task_->idle_after_step(); }
 
  private:
+  // A buffer that a pass registered, as it was when it was first seen.
+  struct Late {
+    torch::Tensor buffer;
+    int64_t version = 0;
+  };
+
+  // What the first evaluation, which may have to be made again, draws from and writes to.
+  class BeforeFirst {
+   public:
+    BeforeFirst(Task& task, const Batch& batch) : generators_(batch.inputs.device()), buffers_(task) {
+      buffers_.save();
+    }
+    void put_back() {
+      generators_.put_back();
+      buffers_.restore();
+    }
+
+   private:
+    const GeneratorStates generators_;
+    ChangingBuffers buffers_;
+  };
+
   // A loss that differentiates, as that of a differential equation does, cannot be computed without
   // gradients.
   EvaluationTerms evaluated(const Batch& batch) {
     if (!differentiates_) {
+      std::optional<BeforeFirst> before;
+      if (!evaluated_) before.emplace(*task_, batch);
       try {
-        return task_->evaluate(batch);
+        EvaluationTerms terms = task_->evaluate(batch);
+        evaluated_ = true;
+        return terms;
       } catch (const c10::Error& error) {
         if (std::string_view(error.what()).find("does not require grad") == std::string_view::npos) throw;
       }
+      if (before) before->put_back();
       log::info("trainer", "Task::evaluate differentiates: evaluations are made with gradients");
       differentiates_ = true;
     }
@@ -348,11 +410,15 @@ class CheckedTask final : public Task {
   torch::nn::Module* module_;
   const bool makes_passes_;
   int looks_for_writes_left_ = 64;
-  int looks_left_ = 64;          // of a loss's graph: more than a search makes before it goes backward
-  bool differentiates_ = false;  // in evaluations too
+  int looks_left_ = 64;  // of a loss's graph: more than a search makes before it goes backward
+  int looks_for_late_left_ = 64;
+  bool evaluated_ = false;                    // at least once
+  bool differentiates_ = false;               // in evaluations too
   std::unordered_set<const void*> learning_;  // parameters
   std::vector<torch::Tensor> kept_;           // the same, so that no other one comes to lie there
   std::vector<std::vector<int64_t>> sizes_;   // theirs
+  std::unordered_set<const void*> early_;     // buffers that were there when the trainer was made
+  std::unordered_map<const void*, Late> late_;
   std::optional<std::vector<NamedTensor>> known_state_;
   std::map<std::string, std::optional<std::vector<std::string>>> known_parts_;  // by method
 };
@@ -386,6 +452,7 @@ class CheckedDataset final : public Dataset {
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override {
     const std::string method = name_ + "::get";
     Batch batch = [&] {
+      const at::AutoGradMode as_before(at::GradMode::is_enabled());
       try {
         return data_.get(indices, random);
       } catch (const std::exception&) {
@@ -489,21 +556,6 @@ class CheckedDataset final : public Dataset {
 };
 
 }  // namespace
-
-void rethrow_from_user(const std::string& method, const std::string& with) {
-  try {
-    throw;
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    if (classify_failure(error) != Failure::kOther) throw;
-    if (is_of_device(error)) throw;  // work that was queued on a GPU before fails in whoever asks next
-    throw Error(
-        ExitCode::kBrokenContract, method,
-        cat("threw", with.empty() ? "" : " ", with, ": ", first_line(error)),
-        "it is code of your own: mend it, or throw autotrain::Error to end the run with a code of yours");
-  }
-}
 
 std::string words_of_odd_exception() {
   const std::type_info* const type = abi::__cxa_current_exception_type();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/grad_mode.h>
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -7,20 +9,18 @@
 #include "autotrain/data.h"
 #include "autotrain/task.h"
 #include "autotrain/trainer.h"
+#include "step/own_code.h"
 
 namespace autotrain {
-
-/// Rethrows the exception under way, which came from the user's own `method`, as Error(kBrokenContract).
-/// Errors of ours, and memory that ran out, stay what they are.
-/// @param with what the method was called with: "on a batch of [8, 3, 32, 32]"; may be empty.
-[[noreturn]] void rethrow_from_user(const std::string& method, const std::string& with);
 
 /// Of the exception under way, which is no std::exception: "threw int, which is no std::exception".
 std::string words_of_odd_exception();
 
-/// Calls code of the user's own, named `method` in errors.
+/// Calls code of the user's own, named `method` in errors. The gradient mode that it leaves behind goes no
+/// further.
 template <class Call>
 auto call_user(const std::string& method, Call call) {
+  const at::AutoGradMode as_before(at::GradMode::is_enabled());
   try {
     return call();
   } catch (const std::exception&) {

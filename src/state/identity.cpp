@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autotrain/error.h"
+#include "autotrain/log.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "data/loader.h"
@@ -109,6 +110,13 @@ Identity facts_of_rank(const Recipe& recipe, const Workbench& bench) {
 void check_model_file(const Identity& trained, const torch::nn::Module& module) {
   const auto before = trained.find(kModelFile);
   if ((before == trained.end() ? "" : before->second) == fingerprint(module)) return;
+  if (const Network* const network = as_network(module); network != nullptr && network->is_users_own()) {
+    log::warn(
+        "model",
+        "the program was built again since it trained the run: what its model computes now is taken for "
+        "what it computed then");
+    return;
+  }
   throw Error(ExitCode::kBadData, "model.file", "is not the file that the run was trained with",
               "put that file back, or name it: --set model.file=…");
 }

@@ -27,6 +27,7 @@ bool has_other_initial_weights(const Identity& before, const Identity& now);
 Identity facts_of_rank(const Recipe& recipe, const Workbench& bench);
 
 /// @param trained what the run depended on that trained the weights.
+/// Warns where the module is a program's own, which was built again since.
 /// @throws Error(kBadData) when the module is made from another file than the run's was.
 void check_model_file(const Identity& trained, const torch::nn::Module& module);
 

@@ -19,6 +19,7 @@ void visit_fields(State& s, Visit visit) {
   visit("cursor", s.position.cursor);
   visit.added("learned", s.position.learned);
   visit.added("effective_batch", s.position.effective);
+  visit.added("update_began", s.position.update_began);
   visit("skipped", s.totals.skipped);
   visit("consecutive_skips", s.position.consecutive_skips);
   visit.added("uncounted", s.position.uncounted);

@@ -22,6 +22,10 @@ struct Position {
 
   /// Samples per update, where a stage or an adaptation has come to; 0: training has not begun.
   int64_t effective = 0;
+
+  /// Samples of the stream consumed before the window of the last applied update; -1: nobody noted it, or
+  /// there was none.
+  int64_t update_began = -1;
   int64_t consecutive_skips = 0;
   int64_t uncounted = 0;  ///< samples of the last windows in a row none of whose targets counted
   std::vector<int64_t> shrunk_windows = {};  ///< latest windows that only a smaller micro-batch finished

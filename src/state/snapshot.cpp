@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "checkpoint/safetensors.h"
 #include "plan/plan_json.h"
 
 namespace autotrain {
@@ -126,6 +127,10 @@ void share_buffers(Workbench& bench) {
 
 void load_tensors(const CheckpointFolder& checkpoints, int64_t update, Workbench& bench) {
   checkpoints.read_tensors(update, live_tensors(bench));
+  std::vector<std::string> saved;
+  for (const TensorEntry& entry : list_safetensors(checkpoints.path_of(update) / "optimizer.safetensors"))
+    saved.push_back(entry.name);
+  bench.optimizer->reorder(saved);
   bench.optimizer->take_state();
   if (!checkpoints.holds_averages(update)) bench.average.restart();
 }

@@ -8,6 +8,7 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "device/failure.h"
+#include "step/own_code.h"
 
 namespace autotrain {
 namespace {
@@ -31,27 +32,33 @@ constexpr std::array<Fault, 3> kFaults = {{
      "compute it from parameters, without detach() or no-grad guards"},
 }};
 
+constexpr const char* kInBackwardPass = "in its backward pass";
+
 }  // namespace
 
-void rethrow_from_backward(const std::string& whose) {
+void rethrow_from_backward(const BackwardOf& of) {
   try {
     throw;
   } catch (const c10::Error& error) {
     const std::string_view text = error.what_without_backtrace();
     for (const Fault& fault : kFaults) {
       if (text.find(fault.sign) == std::string_view::npos) continue;
-      throw Error(ExitCode::kBrokenContract, whose, cat(fault.what, ": ", first_line(error)), fault.hint);
+      throw Error(ExitCode::kBrokenContract, of.method, cat(fault.what, ": ", first_line(error)), fault.hint);
     }
-    throw;
+    if (!of.own_code) throw;
+    rethrow_from_user(of.method, kInBackwardPass);
+  } catch (const std::exception&) {
+    if (!of.own_code) throw;
+    rethrow_from_user(of.method, kInBackwardPass);
   }
 }
 
-void go_backward(const char* whose, const torch::Tensor& outputs, const torch::Tensor& gradient,
+void go_backward(const BackwardOf& of, const torch::Tensor& outputs, const torch::Tensor& gradient,
                  const std::vector<NamedTensor>& parameters, bool keep_graph) {
   try {
     torch::autograd::backward({outputs}, {gradient}, keep_graph);
-  } catch (const c10::Error&) {
-    rethrow_from_backward(whose);
+  } catch (const std::exception&) {
+    rethrow_from_backward(of);
   }
   for (const NamedTensor& parameter : parameters) {
     torch::Tensor& own = parameter.tensor.mutable_grad();

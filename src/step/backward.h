@@ -9,15 +9,22 @@
 
 namespace autotrain {
 
+/// Whose computation it is that is gone backward from.
+struct BackwardOf {
+  std::string method;     ///< the task's, for errors
+  bool own_code = false;  ///< of the program's own: `runs_own_code`
+};
+
 /// Goes backward from what a task computed. Gradients that come sparse, as those of embeddings may, are dense
 /// afterwards: everything that is done with them takes dense ones.
-/// @param whose names the task's method in errors. @param gradient of the shape of `outputs`.
-/// @throws Error(kBrokenContract) where the graph cannot be gone through by a fault of the task's.
-void go_backward(const char* whose, const torch::Tensor& outputs, const torch::Tensor& gradient,
+/// @param gradient of the shape of `outputs`.
+/// @throws as `rethrow_from_backward`.
+void go_backward(const BackwardOf& of, const torch::Tensor& outputs, const torch::Tensor& gradient,
                  const std::vector<NamedTensor>& parameters, bool keep_graph = false);
 
-/// Rethrows the exception under way: as Error(kBrokenContract) of `whose` where it tells of such a fault,
-/// else as it is.
-[[noreturn]] void rethrow_from_backward(const std::string& whose);
+/// Rethrows the exception under way: as Error(kBrokenContract) where the graph cannot be gone through by a
+/// fault of the task's, or where a program's own code (a hook, an autograd function, a block that is computed
+/// again) threw, as `rethrow_from_user`; else as it is.
+[[noreturn]] void rethrow_from_backward(const BackwardOf& of);
 
 }  // namespace autotrain

@@ -1,17 +1,15 @@
 #include "step/changing_buffers.h"
 
 #include <ATen/ops/_foreach_copy.h>
-#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_foreach_max.h>
 #include <ATen/ops/where.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string_view>
 #include <utility>
 
 #include "base/units.h"
 #include "device/memory_phase.h"
-#include "step/operator_values.h"
 
 namespace autotrain {
 namespace {
@@ -25,15 +23,9 @@ bool writes_silently(std::string_view operation) {
          operation.find("instance_norm") != std::string_view::npos;
 }
 
-bool writes_to(const c10::FunctionSchema& schema, size_t argument) {
-  if (argument >= schema.arguments().size()) return false;
-  const c10::AliasInfo* const alias = schema.arguments()[argument].alias_info();
-  return alias != nullptr && alias->isWrite();
-}
-
-bool share_memory(const torch::Tensor& a, const torch::Tensor& b) {
-  return a.defined() && b.defined() && a.has_storage() && b.has_storage() &&
-         a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
+// In the same place of the same memory.
+bool lie_together(const torch::Tensor& a, const torch::Tensor& b) {
+  return !a.has_storage() || (share_memory(a, b) && a.storage_offset() == b.storage_offset());
 }
 
 using Buffers = std::vector<torch::Tensor>;
@@ -50,8 +42,7 @@ void sort_in(const torch::Tensor& tensor, std::vector<Buffers>& kinds) {
 }  // namespace
 
 void ChangingBuffers::find_buffers() {
-  small_.clear(), live_.clear();  // of an attempt for which memory did not suffice
-  copies_.clear(), large_.clear();
+  small_.clear(), large_.clear();  // of an attempt for which memory did not suffice
   sound_.clear();
   std::vector<Buffers> kinds;
   std::vector<NamedTensor> kept;
@@ -61,7 +52,7 @@ void ChangingBuffers::find_buffers() {
   }
   for (const auto& [name, buffer] : kept) {
     if (static_cast<int64_t>(buffer.nbytes()) >= kLargeFrom) {
-      large_.push_back({.buffer = buffer});
+      large_.push_back({.name = name, .buffer = buffer});
     } else {
       sort_in(buffer, kinds);
       // A mask may hold minus infinity for good.
@@ -69,21 +60,14 @@ void ChangingBuffers::find_buffers() {
         sound_.push_back({name, buffer});
     }
   }
-  for (const torch::Tensor& parameter : module_.parameters())
-    large_.push_back({.buffer = parameter, .parameter = true});
+  for (const auto& item : module_.named_parameters())
+    large_.push_back({.name = item.key(), .buffer = item.value(), .parameter = true});
   const PhaseScope phase(MemoryPhase::kBufferCopies);
   for (Buffers& kind : kinds) {
     const bool selects = !kind[0].is_cpu();
     small_.emplace_back(std::move(kind), selects);
   }
   found_ = true;
-}
-
-void ChangingBuffers::add_copy(const torch::Tensor& buffer) {
-  const PhaseScope phase(MemoryPhase::kBufferCopies);
-  torch::Tensor copy = torch::empty_like(buffer);  // before anything is changed: it may be refused
-  copies_.push_back(std::move(copy));
-  live_.push_back(buffer);
 }
 
 void ChangingBuffers::save() {
@@ -95,9 +79,47 @@ void ChangingBuffers::save() {
   } else {
     find_buffers();
   }
+  note_memory();
   for (FlatCopies& copies : small_) copies.save();
   if (!live_.empty()) at::_foreach_copy_(copies_, live_);
   for (Large& large : large_) large.version = large.buffer._version();
+}
+
+void ChangingBuffers::note_memory() {
+  for (size_t i = 0; i < changing_.size(); ++i) {
+    if (lie_together(changing_[i], live_[i])) continue;
+    live_[i] = changing_[i].detach();
+    if (copies_[i].sizes() != live_[i].sizes()) copies_[i] = torch::empty_like(live_[i]);
+  }
+  for (Large& large : large_) {
+    if (!large.memory.defined() || !lie_together(large.buffer, large.memory))
+      large.memory = large.buffer.detach();
+  }
+}
+
+bool ChangingBuffers::moved() const {
+  for (size_t i = 0; i < changing_.size(); ++i) {
+    if (!lie_together(changing_[i], live_[i])) return true;
+  }
+  return std::ranges::any_of(large_, [](const Large& large) {
+    return large.memory.defined() && !lie_together(large.buffer, large.memory);
+  });
+}
+
+// First of all of them: several may have exchanged theirs.
+void ChangingBuffers::put_back_memory() {
+  if (!moved()) return;
+  for (size_t i = 0; i < changing_.size(); ++i) {
+    if (!lie_together(changing_[i], live_[i])) changing_[i].set_data(live_[i]);
+  }
+  for (Large& large : large_) {
+    if (large.memory.defined() && !lie_together(large.buffer, large.memory))
+      large.buffer.set_data(large.memory);
+  }
+}
+
+bool ChangingBuffers::have_large_constants() const {
+  return std::ranges::any_of(large_, [](const Large& large) { return !large.parameter; });
 }
 
 void ChangingBuffers::note_unseen_changes() {
@@ -115,22 +137,31 @@ void ChangingBuffers::note_changed_parameters() {
   for (Large& large : large_) large.changed |= large.parameter && large.buffer._version() != large.version;
 }
 
+// Those that lie elsewhere have left what they held where it was.
+std::string ChangingBuffers::first_unwatched() const {
+  for (const Large& large : large_) {
+    if (large.buffer._version() != large.version && lie_together(large.buffer, large.memory))
+      return large.name;
+  }
+  return "";
+}
+
 void ChangingBuffers::move_to_copied(size_t i) {
-  add_copy(large_[i].buffer.detach());
+  const PhaseScope phase(MemoryPhase::kBufferCopies);
+  torch::Tensor copy = torch::empty_like(large_[i].memory);  // before anything is changed: it may be refused
+  copies_.push_back(std::move(copy));
+  live_.push_back(large_[i].memory);
+  changing_.push_back(large_[i].buffer);
   large_.erase(large_.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
 void ChangingBuffers::start(const at::RecordFunction& operation) {
   if (large_.empty() || copying_) return;
-  const auto schema = operation.operator_schema();
-  const bool all = writes_silently(operation.name());
-  const c10::ArrayRef<const c10::IValue> inputs = inputs_of(operation);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!all && !(schema && writes_to(*schema, i))) continue;
-    // Normalisation writes to none of its parameters.
-    if (inputs[i].isTensor()) copy_before_change(inputs[i].toTensor(), !all);
-    if (!inputs[i].isTensorList()) continue;
-    for (const torch::Tensor& tensor : inputs[i].toTensorVector()) copy_before_change(tensor, !all);
+  if (writes_silently(operation.name())) {  // to none of its parameters
+    for (const c10::IValue& input : inputs_of(operation))
+      for_tensors_of(input, [&](const torch::Tensor& tensor) { copy_before_change(tensor, false); });
+  } else {
+    written_.for_each(operation, [&](const torch::Tensor& tensor) { copy_before_change(tensor, true); });
   }
 }
 
@@ -140,7 +171,7 @@ void ChangingBuffers::copy_before_change(const torch::Tensor& written, bool para
   try {
     const torch::NoGradGuard no_gradients;
     for (size_t i = 0; i < large_.size();) {  // views of one memory may be several of them
-      if ((large_[i].parameter && !parameters) || !share_memory(large_[i].buffer, written)) {
+      if ((large_[i].parameter && !parameters) || !share_memory(large_[i].memory, written)) {
         ++i;
         continue;
       }
@@ -154,7 +185,7 @@ void ChangingBuffers::copy_before_change(const torch::Tensor& written, bool para
   copying_ = false;
 }
 
-// By the largest of each, which no square can make infinite.
+// By the largest number of each.
 torch::Tensor ChangingBuffers::nought() const {
   if (sound_.empty()) return {};
   const torch::NoGradGuard no_gradients;
@@ -162,7 +193,7 @@ torch::Tensor ChangingBuffers::nought() const {
   for (const NamedTensor& each : sound_) sort_in(each.tensor.detach(), kinds);
   torch::Tensor sum;
   for (const Buffers& kind : kinds) {
-    const torch::Tensor largest = at::stack(at::_foreach_norm(kind, INFINITY)).to(torch::kFloat64);
+    const torch::Tensor largest = at::stack(at::_foreach_max(kind)).to(torch::kFloat64).clamp_min(0);
     const torch::Tensor nought = (largest - largest).sum();
     sum = sum.defined() ? sum + nought : nought;
   }
@@ -171,7 +202,7 @@ torch::Tensor ChangingBuffers::nought() const {
 
 std::string ChangingBuffers::first_not_finite() const {
   for (const NamedTensor& each : sound_) {
-    if (!at::isfinite(each.tensor).all().item<bool>()) return each.name;
+    if (!at::isfinite(each.tensor.max().clamp_min(0)).item<bool>()) return each.name;
   }
   return "";
 }
@@ -183,12 +214,13 @@ void ChangingBuffers::rethrow_failure() {
 void ChangingBuffers::restore() {
   failure_ = nullptr;
   const torch::NoGradGuard no_gradients;
+  put_back_memory();
   for (FlatCopies& copies : small_) copies.restore();
   if (!live_.empty()) at::_foreach_copy_(live_, copies_);
 }
 
 void ChangingBuffers::restore_unless(const torch::Tensor& keep) {
-  if (keep.is_cpu()) {
+  if (keep.is_cpu() || moved()) {  // which the host alone can put back
     if (!keep.item<bool>()) restore();
     return;
   }

@@ -11,6 +11,7 @@
 #include "autotrain/task.h"
 #include "step/flat_copies.h"
 #include "step/operator_scope.h"
+#include "step/operator_values.h"
 
 namespace autotrain {
 
@@ -23,6 +24,7 @@ namespace autotrain {
 /// is watched, operation by operation; what writes to a large buffer by a pointer of its own is not seen
 /// then, but by the buffer's version, if it moves that, at the next `save`. Parameters, which seldom change
 /// in a forward pass, are copied as large buffers are; those that are trained change between windows too.
+/// Of one that is given other memory (`set_data`, `torch::load`) the former is kept, and put back.
 class ChangingBuffers {
  public:
   /// `module` must outlive this object.
@@ -34,22 +36,33 @@ class ChangingBuffers {
   /// Begins a window: the buffers as they are now are what `restore` puts back.
   void save();
 
-  /// Watches the module's forward passes that run while it lives. A thread has one at a time.
+  /// Watches what runs on this thread while it lives, if the window is the first one or `always`. A thread
+  /// has one at a time.
   class Watch {
    public:
-    explicit Watch(ChangingBuffers& buffers) {
-      if (!buffers.settled_) scope_.emplace(buffers);
+    explicit Watch(ChangingBuffers& buffers, bool always = false) {
+      if (always || !buffers.settled_) scope_.emplace(buffers);
     }
 
    private:
-    std::optional<OperatorScope<ChangingBuffers>> scope_;
+    std::optional<OperatorScope<ChangingBuffers, false>> scope_;
   };
+
+  /// Whether there are large buffers, or such a state, that nothing has written to yet.
+  bool have_large_constants() const;
 
   /// Throws, once, what kept a buffer from being copied before an operation wrote to it; else does nothing.
   void rethrow_failure();
 
-  /// Whether a buffer was changed in this window for whose copy there was no memory: it cannot be put back.
-  bool changed_for_good() const { return uncopied_; }
+  /// Whether a buffer was changed in this window without a copy, for want of memory or because nobody
+  /// watched: it cannot be put back. Precondition: parameters were not updated since `save`.
+  bool changed_for_good() const { return uncopied_ || !first_unwatched().empty(); }
+
+  /// The name of the first one that was written to while nobody watched; "" if none. Likewise.
+  std::string first_unwatched() const;
+
+  /// Whether one of those that are large, or a parameter, lies in other memory than at the last `save`.
+  bool moved() const;
 
   /// The passes of a window are over, and parameters are about to be updated: those that changed meanwhile
   /// are copied from the next `save` on.
@@ -60,8 +73,8 @@ class ChangingBuffers {
   bool settled() const { return settled_; }
 
   /// Scalar float64 on the buffers' device: 0 where those that are always copied and were finite at the first
-  /// `save` are so now, else not a number. Undefined where there are none, and before the first `save`. Does
-  /// not wait for the device.
+  /// `save` are so now, else not a number. Minus infinity counts as finite: a mask is set so on purpose.
+  /// Undefined where there are none, and before the first `save`. Does not wait for the device.
   torch::Tensor nought() const;
 
   /// The name of the first of them that is not finite; "" if none. Waits for the device.
@@ -75,29 +88,33 @@ class ChangingBuffers {
   void restore_unless(const torch::Tensor& keep);
 
  private:
-  friend class OperatorScope<ChangingBuffers>;
+  friend class OperatorScope<ChangingBuffers, false>;
   struct Large {
+    std::string name;
     torch::Tensor buffer;
+    torch::Tensor memory = {};  // the buffer as it lay at the last `save`
     bool parameter = false;
     bool changed = false;  // by a pass that was not watched: it is copied from the next `save` on
     int64_t version = 0;   // at the last `save`
   };
 
   void start(const at::RecordFunction& operation);
-  void end(const at::RecordFunction&) {}
   void find_buffers();
+  void note_memory();
   void note_unseen_changes();
   void copy_before_change(const torch::Tensor& written, bool parameters);
   void move_to_copied(size_t large);
-  void add_copy(const torch::Tensor& buffer);
+  void put_back_memory();
 
   const torch::nn::Module& module_;
   Task* const task_ = nullptr;
-  std::vector<FlatCopies> small_;    // of each type
-  std::vector<NamedTensor> sound_;   // small ones that were finite when they were found
-  std::vector<torch::Tensor> live_;  // large ones that change
+  std::vector<FlatCopies> small_;        // of each type
+  std::vector<NamedTensor> sound_;       // small ones that were finite when they were found
+  std::vector<torch::Tensor> changing_;  // large ones that change
+  std::vector<torch::Tensor> live_;      // the same as they lay at the last `save`
   std::vector<torch::Tensor> copies_;
   std::vector<Large> large_;  // those without a copy, parameters among them
+  WrittenArguments written_;
   bool found_ = false;
   bool settled_ = false;  // a whole window was watched
   bool copying_ = false;

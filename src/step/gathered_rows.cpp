@@ -12,7 +12,7 @@
 namespace autotrain {
 namespace {
 
-constexpr const char *kRows = "rows", *kSizes = "sizes", *kStops = "stops";
+constexpr const char *kRows = "rows", *kSizes = "sizes", *kWide = "wide", *kStops = "stops";
 
 thread_local GatheringScope* gathering = nullptr;
 
@@ -22,6 +22,7 @@ using Sizes = std::vector<int64_t>;
 struct RowsOfRanks {
   std::vector<int64_t> rows;
   Sizes sizes;
+  bool wide = false;  // float64
 
   int64_t most() const { return *std::ranges::max_element(rows); }
   int64_t before(int64_t rank) const {
@@ -31,7 +32,9 @@ struct RowsOfRanks {
 
 Ranks::Note note_of(const torch::Tensor& own) {
   if (!own.defined()) return {{kRows, 0}, {kSizes, Sizes()}};
-  return {{kRows, own.size(0)}, {kSizes, own.sizes().slice(1).vec()}};
+  return {{kRows, own.size(0)},
+          {kSizes, own.sizes().slice(1).vec()},
+          {kWide, own.scalar_type() == torch::kFloat64}};
 }
 
 // A rank that has no rows does not know what one looks like.
@@ -42,6 +45,7 @@ RowsOfRanks rows_in(const std::vector<Ranks::Note>& notes) {
     layout.rows.push_back(notes[rank].at(kRows).get<int64_t>());
     if (layout.rows.back() == 0) continue;
     const auto sizes = notes[rank].at(kSizes).get<Sizes>();
+    layout.wide |= notes[rank].at(kWide).get<bool>();
     if (!known) known = rank, layout.sizes = sizes;
     if (sizes == layout.sizes) continue;
     throw Error(ExitCode::kBrokenContract, "in_two_passes",
@@ -84,10 +88,11 @@ GatheredRows gather_rows(Ranks& ranks, const torch::Tensor& own, torch::Device d
   Sizes padded = layout.sizes;
   padded.insert(padded.begin(), {place.world, layout.most()});
   // Equal parts, as an exchange wants them.
-  const torch::Tensor parts = torch::zeros(padded, torch::TensorOptions(torch::kFloat32).device(device));
+  const auto type = layout.wide ? torch::kFloat64 : torch::kFloat32;
+  const torch::Tensor parts = torch::zeros(padded, torch::TensorOptions(type).device(device));
   if (own.defined()) parts[place.rank].narrow(0, 0, own.size(0)).copy_(own);
   meet_to_gather(ranks, Ranks::Note::object());
-  ranks.exchange().spread(parts.view({-1}));
+  ranks.exchange().spread(parts.view({-1}).view(torch::kFloat32));  // which numbers they are, none asks
   std::vector<torch::Tensor> rows;
   for (int64_t rank = 0; rank < place.world; ++rank)
     rows.push_back(parts[rank].narrow(0, 0, layout.rows[static_cast<size_t>(rank)]));

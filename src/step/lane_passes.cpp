@@ -10,6 +10,7 @@
 #include "step/autocast.h"
 #include "step/backward.h"
 #include "step/gathered_rows.h"
+#include "step/precision.h"
 
 namespace autotrain {
 namespace {
@@ -35,6 +36,7 @@ UpdateStep::LanePasses::LanePasses(UpdateStep& step)
     batches_.push_back(each.batch);
     places_.push_back({lane, each.window, each.offset});
   }
+  if (step.own_code_ && is_half(step.options_.precision)) casts_.emplace(step.task_.module());
 }
 
 bool UpdateStep::LanePasses::are_together(const UpdateStep& step) {
@@ -88,11 +90,21 @@ LossTerms UpdateStep::LanePasses::asked_task() {
     LossTerms terms = step_.task_.passes(*this);
     if (failed_) std::rethrow_exception(failed_);
     check_gradients();
+    check_learned_from(terms.sum);
+    if (terms.sum.defined()) terms.sum = terms.sum.detach();
     return terms;
   } catch (...) {
     if (failed_) std::rethrow_exception(failed_);
     throw;
   }
+}
+
+// Where nothing is to be learned, the sum has no gradient.
+void UpdateStep::LanePasses::check_learned_from(const torch::Tensor& sum) const {
+  if (went_backward_ || !sum.defined() || !sum.requires_grad()) return;
+  throw Error(ExitCode::kBrokenContract, "Task::passes",
+              "returns a loss with its graph, and goes backward from nothing: the update would learn nothing",
+              "call Passes::backward(sum) for each sum; where nothing is to be learned, return sum.detach()");
 }
 
 void UpdateStep::LanePasses::check_gathered() const {
@@ -103,7 +115,13 @@ void UpdateStep::LanePasses::check_gathered() const {
               "call it on every rank, also where there are no batches");
 }
 
+const std::vector<Batch>& UpdateStep::LanePasses::batches() const {
+  if (casts_) casts_->look();
+  return batches_;
+}
+
 void UpdateStep::LanePasses::seed(size_t i) {
+  if (casts_) casts_->look();
   const StepOptions& o = step_.options_;
   seed_for_micro_batch(o.device, o.seed, places_.at(i).window, places_.at(i).offset);
 }
@@ -187,12 +205,14 @@ void UpdateStep::LanePasses::backward_of(size_t i, const torch::Tensor& outputs,
 void UpdateStep::LanePasses::pass(const torch::Tensor& outputs, const torch::Tensor& gradient,
                                   bool keep_graph) {
   check_gradients();
+  went_backward_ = true;
   const PhaseScope phase(MemoryPhase::kBackward);
   const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
   const torch::Tensor scale = (step_.scaler_.scale() * step_.options_.loss_factor).to(outputs.device());
-  go_backward("Task::passes", outputs, (gradient * scale).to(outputs.scalar_type()),
+  go_backward({"Task::passes", step_.own_code_}, outputs, (gradient * scale).to(outputs.scalar_type()),
               step_.optimizer_.parameters(), keep_graph);
   gradients_.note();
+  if (casts_) casts_->look();
 }
 
 void UpdateStep::make_passes() {
@@ -202,7 +222,7 @@ void UpdateStep::make_passes() {
   {
     const PhaseScope phase(MemoryPhase::kForward);
     const AutocastScope autocast(options_.device.type(), options_.precision);
-    const ChangingBuffers::Watch watch(buffers_);
+    const ChangingBuffers::Watch watch(buffers_, always_watches());
     terms = passes.make();
   }
   buffers_.rethrow_failure();

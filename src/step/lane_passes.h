@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "step/fresh_casts.h"
 #include "step/gradient_watch.h"
 #include "step/update_step.h"
 #include "step/whole_passes.h"
@@ -35,7 +36,7 @@ class UpdateStep::LanePasses final : public WholePasses {
   /// Ends all lanes that are made together, but the last one.
   void end_lanes();
 
-  const std::vector<Batch>& batches() const override { return batches_; }
+  const std::vector<Batch>& batches() const override;
   void seed(size_t i) override;
   void backward(const torch::Tensor& sum, bool keep_graph) override;
   void backward(const torch::Tensor& outputs, const torch::Tensor& gradient) override;
@@ -59,15 +60,18 @@ class UpdateStep::LanePasses final : public WholePasses {
   void check_gathered() const;
   void refuse_apart() const;
   void check_gradients() const;
+  void check_learned_from(const torch::Tensor& sum) const;
   void end_lanes_before(size_t lane);
   void pass(const torch::Tensor& outputs, const torch::Tensor& gradient, bool keep_graph);
 
   UpdateStep& step_;
   const bool together_;
   std::vector<Batch> batches_;
-  std::vector<Location> places_;  // of each batch
-  size_t lane_ = 0;               // under way
-  GradientWatch gradients_;       // which nobody else may change
+  std::vector<Location> places_;             // of each batch
+  size_t lane_ = 0;                          // under way
+  GradientWatch gradients_;                  // which nobody else may change
+  mutable std::optional<FreshCasts> casts_;  // of weights that the task may move between passes
+  bool went_backward_ = false;
   bool gathered_ = false;
   std::exception_ptr failed_;  // gathering did
 };

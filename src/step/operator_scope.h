@@ -8,9 +8,9 @@
 namespace autotrain {
 
 /// Observes this thread's operators until the scope ends: `observer.start(function)` before each, with its
-/// inputs, `observer.end(function)` after it, with its outputs. Of scopes inside each other, with observers
-/// of one type, the inner one observes.
-template <class Observer>
+/// inputs; where it looks at outputs, `observer.end(function)` after it, with these. Of scopes inside each
+/// other, with observers of one type, the inner one observes.
+template <class Observer, bool looks_at_outputs = true>
 class OperatorScope {
  public:
   explicit OperatorScope(Observer& observer) : outer_(std::exchange(current(), &observer)) {
@@ -21,11 +21,13 @@ class OperatorScope {
               if (current() != nullptr) current()->start(function);
               return nullptr;
             },
-            [](const at::RecordFunction& function, at::ObserverContext*) {
-              if (current() != nullptr) current()->end(function);
+            []([[maybe_unused]] const at::RecordFunction& function, at::ObserverContext*) {
+              if constexpr (looks_at_outputs) {
+                if (current() != nullptr) current()->end(function);
+              }
             })
             .needsInputs(true)
-            .needsOutputs(true)
+            .needsOutputs(looks_at_outputs)
             .scopes({at::RecordScope::FUNCTION}));
   }
   ~OperatorScope() {

@@ -17,11 +17,16 @@ namespace {
 using Embed = std::function<torch::Tensor(const Batch& batch)>;
 using LossOfAll = std::function<LossTerms(const torch::Tensor& embeddings)>;
 
+// float32 at least: embeddings of half a precision are compared in it.
+torch::Tensor widened(const torch::Tensor& rows) {
+  return rows.scalar_type() == torch::kFloat64 ? rows : rows.to(torch::kFloat32);
+}
+
 // With the random numbers of the i-th batch.
 torch::Tensor embedded(Passes& passes, size_t i, const Embed& embed) {
   const Batch& batch = passes.batches()[i];
   passes.seed(i);
-  const torch::Tensor rows = embed(batch).to(torch::kFloat32);
+  const torch::Tensor rows = widened(embed(batch));
   if (rows.dim() > 0 && rows.size(0) == batch.samples) return rows;
   throw Error(ExitCode::kBrokenContract, "in_two_passes",
               cat("embed gives ", rows.sizes(), " for ", batch.samples, " samples"),

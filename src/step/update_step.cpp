@@ -11,13 +11,16 @@
 #include "base/text.h"
 #include "device/generators.h"
 #include "device/memory_phase.h"
+#include "model/moved_tensors.h"
 #include "model/recompute_scope.h"
 #include "step/autocast.h"
 #include "step/backward.h"
+#include "step/fresh_casts.h"
 #include "step/gathered_rows.h"
 #include "step/gradient_watch.h"
 #include "step/lane_passes.h"
 #include "step/loss_terms.h"
+#include "step/own_code.h"
 #include "step/precision.h"
 #include "step/update_scalars.h"
 
@@ -29,7 +32,7 @@ void check_terms(const LossTerms& terms) {
       terms.sum.defined() && terms.sum.numel() == 1 && terms.weight.defined() && terms.weight.numel() == 1;
   if (scalar && terms.sum.requires_grad()) return;
   throw Error(
-      ExitCode::kInternal, "Task::loss",
+      ExitCode::kBrokenContract, "Task::loss",
       !scalar ? "must return a scalar sum and a scalar weight" : "the sum does not depend on any parameter",
       "return {losses.sum(), number of losses} of a forward pass through module()");
 }
@@ -92,6 +95,12 @@ UpdateOutcome PendingUpdate::read() {
   check_invariant(valid(), "a pending update is read once");
   if (copied_) copied_->synchronize();
   const auto* const figures = host_.const_data_ptr<double>();
+  if (figures[0] == 0 && !written_.empty()) {
+    throw Error(ExitCode::kBrokenContract, "Task::loss",
+                cat("writes to ", written_,
+                    " for the first time in an update that is skipped, and what it held was not kept"),
+                "write to it in Task::begin_update or Task::after_step, or from the first update on");
+  }
   UpdateOutcome outcome{.applied = figures[0] != 0,
                         .loss = figures[1],
                         .grad_norm = figures[2],
@@ -122,6 +131,7 @@ UpdateStep::UpdateStep(Task& task, Optimizer& optimizer, GradScaler& scaler, Ste
       options_(options),
       average_(average),
       makes_passes_(task.makes_passes()),
+      own_code_(runs_own_code(task.module())),
       buffers_(task),
       totals_(options.lanes, {7 + kMostLossParts},
               torch::TensorOptions().dtype(torch::kFloat64).device(options.device)) {
@@ -174,12 +184,15 @@ void UpdateStep::accumulate(const Batch& given, int64_t window, int64_t offset) 
 LossTerms UpdateStep::forward(const Batch& batch) {
   if (recording_ && options_.recomputed_blocks > 0)
     throw CannotRecord("blocks are computed again in the backward pass");
+  if (recording_ && options_.mover)
+    throw CannotRecord("what the backward pass needs is moved to main memory");
   LossTerms terms;
   {
     const PhaseScope phase(MemoryPhase::kForward);
     const RecomputeScope recompute(options_.recomputed_blocks);
+    const OffloadScope offload(options_.mover, task_.module(), batch);
     const AutocastScope autocast(options_.device.type(), options_.precision);
-    const ChangingBuffers::Watch watch(buffers_);
+    const ChangingBuffers::Watch watch(buffers_, always_watches());
     const GradientWatch gradients(optimizer_.parameters());
     terms = loss_terms(task_, batch);
     check_left_alone(gradients);
@@ -202,7 +215,11 @@ void UpdateStep::backward(const LossTerms& terms) {
   const torch::Tensor sum = brought_here(terms.sum);
   add_terms(terms);
   const torch::Tensor seed = (scaler_.scale() * options_.loss_factor).to(sum.scalar_type());
-  go_backward("Task::loss", sum, seed.reshape(sum.sizes()), optimizer_.parameters());
+  {
+    const ChangingBuffers::Watch watch(buffers_, always_watches());  // of hooks
+    go_backward({"Task::loss", own_code_}, sum, seed.reshape(sum.sizes()), optimizer_.parameters());
+  }
+  buffers_.rethrow_failure();
   if (takes_norms()) take_first_norms(as_scalar64(terms.weight, loss_sum_.device()));
 }
 
@@ -244,6 +261,17 @@ void UpdateStep::stop_recording() {
 
 void UpdateStep::give_up_recording(const std::string& what, const CannotRecord& reason) {
   why_not_recorded_ = cat(what, " cannot be recorded: ", reason.what());
+}
+
+// What is recorded reads and writes where weights and buffers lay then.
+void UpdateStep::look_for_other_memory() {
+  if (recordings_ == nullptr || !why_not_recorded_.empty() || !buffers_.moved()) return;
+  give_up_recording("an update", CannotRecord("a weight or buffer was given other memory"));
+}
+
+// What recordings do, no operator tells. A recipe's models write in every pass to what they ever write to.
+bool UpdateStep::always_watches() const {
+  return own_code_ && !recording_ && buffers_.have_large_constants();
 }
 
 // Null: it was not recorded, and is done without this time. Which buffers change is known after a window.
@@ -330,7 +358,7 @@ void UpdateStep::take_first_norms(const torch::Tensor& weight) {
 torch::Tensor UpdateStep::add_penalty(const torch::Tensor& divisor) {
   torch::Tensor penalty;
   {
-    const ChangingBuffers::Watch watch(buffers_);
+    const ChangingBuffers::Watch watch(buffers_, own_code_ && !recording_);
     penalty = task_.penalty();
   }
   buffers_.rethrow_failure();
@@ -343,8 +371,12 @@ torch::Tensor UpdateStep::add_penalty(const torch::Tensor& divisor) {
     const torch::NoGradGuard no_gradients;
     before = scaled_norm() / divisor;
   }
-  go_backward("Task::penalty", penalty, divisor.to(penalty.scalar_type()).reshape(penalty.sizes()),
-              optimizer_.parameters());
+  {
+    const ChangingBuffers::Watch watch(buffers_, own_code_);
+    go_backward({"Task::penalty", own_code_}, penalty,
+                divisor.to(penalty.scalar_type()).reshape(penalty.sizes()), optimizer_.parameters());
+  }
+  buffers_.rethrow_failure();
   return before;
 }
 
@@ -397,7 +429,7 @@ void UpdateStep::ask_task() {
     return scale.of_mean;
   });
   {
-    const ChangingBuffers::Watch watch(buffers_);
+    const ChangingBuffers::Watch watch(buffers_, own_code_);
     seed_for_place(options_.device, options_.seed, PlaceToAct::kBeforeStep, info_.samples);
     const GradientWatch watched(optimizer_.parameters());
     task_.before_step(info_, gradients);
@@ -459,6 +491,7 @@ void UpdateStep::prepare(double lr, Apply apply) {
   enter(Activity::kUpdate);
   leave_out_of_turn();
   ask_task();
+  look_for_other_memory();
   if (has_fixed_addresses()) lr_.fill_(lr);
   if (const Recordings::Update* const recorded = gradients_shown_ ? nullptr : recorded_update(apply)) {
     prepared_ = {.recorded = recorded};
@@ -534,6 +567,7 @@ PendingUpdate UpdateStep::commit() {
   const PhaseScope phase(MemoryPhase::kUpdate);
   check_invariant(prepared_.has_value(), "an update is prepared before it is committed");
   buffers_.note_changed_parameters();
+  std::string written = info_.trial ? "" : buffers_.first_unwatched();
   committing_ = true;
   Prepared prepared = *std::exchange(prepared_, std::nullopt);
   if (prepared.recorded != nullptr) {
@@ -543,6 +577,7 @@ PendingUpdate UpdateStep::commit() {
     apply_update(prepared);
     updated_ = true;
   }
+  prepared.figures.cannot_put_back(std::move(written));
   buffers_.settle();
   close_window();
   committing_ = false;
@@ -582,6 +617,7 @@ Shard* UpdateStep::shard() {
 }
 
 void UpdateStep::open_window() {
+  look_for_other_memory();
   buffers_.save();
   have_buffers();
   if (gradients_) gradients_->open();
@@ -589,7 +625,7 @@ void UpdateStep::open_window() {
   attach_totals();
   window_open_ = true;
   {
-    const ChangingBuffers::Watch watch(buffers_);
+    const ChangingBuffers::Watch watch(buffers_, own_code_);
     seed_for_place(options_.device, options_.seed, PlaceToAct::kBeginUpdate, info_.samples);
     const GradientWatch gradients(optimizer_.parameters());
     task_.begin_update(info_);
@@ -599,6 +635,7 @@ void UpdateStep::open_window() {
     if (!gradients_) drop_gradients();
   }
   buffers_.rethrow_failure();
+  look_for_other_memory();
 }
 
 void UpdateStep::attach_totals() {
@@ -672,6 +709,8 @@ EvaluationTerms evaluate_batch(Task& task, const Batch& batch, Precision precisi
   const PhaseScope phase(MemoryPhase::kEvaluation);
   const torch::NoGradGuard no_gradients;
   const AutocastScope autocast(batch.inputs.device().type(), precision);
+  std::optional<FreshCasts> casts;
+  if (is_half(precision) && runs_own_code(task.module())) casts.emplace(task.module());
   return task.evaluate(batch);
 }
 

@@ -13,6 +13,7 @@
 #include "autotrain/task.h"
 #include "comm/exact_sum.h"
 #include "comm/ranks.h"
+#include "device/host_mover.h"
 #include "device/timeline.h"
 #include "optim/optimizer.h"
 #include "optim/preconditioned_norm.h"
@@ -58,7 +59,10 @@ struct StepOptions {
   InputScale input_scale = {};  ///< sizes of the images that updates see
 
   int64_t recomputed_blocks = 0;  ///< of the model, in the backward pass (`autotrain::checkpoint`)
-  Timeline* timeline = nullptr;   ///< follows what the step does; null: nobody asks
+
+  /// Moves what a forward pass keeps to main memory until its backward pass needs it; null: it stays.
+  std::shared_ptr<HostMover> mover = nullptr;
+  Timeline* timeline = nullptr;  ///< follows what the step does; null: nobody asks
 };
 
 /// What one update came to.
@@ -87,12 +91,17 @@ class PendingUpdate {
 
   bool valid() const { return host_.defined(); }
 
+  /// Should the update be skipped, `name` cannot be put back: it was written to while nobody watched.
+  void cannot_put_back(std::string name) { written_ = std::move(name); }
+
   /// Waits for the device if need be. Precondition: valid.
+  /// @throws Error(kBrokenContract) when it was skipped and left a trace; the figures are valid still.
   UpdateOutcome read();
 
  private:
   torch::Tensor host_;
   std::vector<std::string> part_names_;
+  std::string written_;
   std::optional<c10::Event> copied_;
 };
 
@@ -155,7 +164,7 @@ class UpdateStep {
 
   /// Whether the window under way, if any, can be taken back: parameters and optimizer state are as they
   /// were, and so are the buffers, or copied.
-  bool replayable() const { return !committing_ && !buffers_.changed_for_good(); }
+  bool replayable() const { return !committing_ && !(window_open_ && buffers_.changed_for_good()); }
 
   /// Drops gradients and sums of an unfinished window, and puts back the buffers that its forward passes
   /// changed.
@@ -205,6 +214,7 @@ class UpdateStep {
   /// Has backward passes compute the first so many blocks of the model again (`autotrain::checkpoint`); 0:
   /// none. No bit depends on it. Precondition: no window is open.
   void set_recomputed_blocks(int64_t blocks) { options_.recomputed_blocks = blocks; }
+  void set_mover(std::shared_ptr<HostMover> mover) { options_.mover = std::move(mover); }
   void set_loss_factor(double factor) { options_.loss_factor = factor; }
 
   /// Whether all inputs have the largest size from now on, as in trials, and not that of their update.
@@ -267,6 +277,8 @@ class UpdateStep {
   void record(Recordings::Pass& pass);
   void record(Recordings::Update& update, Apply apply);
   void give_up_recording(const std::string& what, const CannotRecord& reason);
+  void look_for_other_memory();
+  bool always_watches() const;
   std::pair<Prepared, torch::Tensor> compute_update(double lr, Apply apply);
   void apply_update(const Prepared& prepared);
   void enter(Activity activity) const;
@@ -284,6 +296,7 @@ class UpdateStep {
   StepOptions options_;
   WeightAverage* average_;
   const bool makes_passes_;  // the task does
+  const bool own_code_;      // of the program: its parts are none that a recipe names
   std::vector<Waiting> waiting_;
   ChangingBuffers buffers_;
   std::unique_ptr<FlatGradients> gradients_;  // from the first window on, where they must be flat

@@ -8,8 +8,9 @@ namespace autotrain {
 
 /// What all lanes of an update have embedded.
 struct WholeBatch {
-  torch::Tensor embeddings;  ///< [N, …] float32: lane after lane, the batches of each in their order
-  int64_t first = 0;         ///< where those of this rank's batches begin; they lie one behind the other
+  torch::Tensor
+      embeddings;  ///< [N, …], of the type of its parts: lane after lane, the batches of each in their order
+  int64_t first = 0;  ///< where those of this rank's batches begin; they lie one behind the other
 };
 
 /// Passes from which a loss over the whole update can be computed, whichever lanes and ranks have its parts.
@@ -22,7 +23,7 @@ class WholePasses : public Passes {
   virtual void seed_loss() = 0;
 
   /// Everybody's embeddings, alike on all ranks. Every rank calls it once, whether it has batches or none.
-  /// @param parts of each batch here: [n, …] float32 without gradient.
+  /// @param parts of each batch here: [n, …] float32 or float64, without gradient.
   /// @throws FailureElsewhere, Error and StopElsewhere as `gather_rows`; Error(kBrokenContract) where the
   /// task did not say that it compares samples, or calls it again.
   virtual WholeBatch gather(std::vector<torch::Tensor> parts) = 0;

@@ -61,6 +61,8 @@ TrainedRun on_training_set(const Recipe& recipe, const BatchPlan& plan, const fs
                    .update = update,
                    .checkpoint = CheckpointFolder(run / "checkpoints").path_of(update)};
   other.recipe.data.validation = recipe.data.train;
+  // An evaluation sees each sample once. A column of weights stays named, or it would be taken for a feature.
+  for (const char* const key : {"balance", "weights"}) other.recipe.data.validation->parameters.erase(key);
   other.recipe.data.augment = {};
   return other;
 }

@@ -87,7 +87,8 @@ std::vector<double> read_arrivals(const std::filesystem::path& file) {
                 "give --trace a file with a time of arrival in seconds on each line");
   }
   ArrivalFile read(file);
-  for (const std::string& line : split(read_file(file), '\n')) read.add_line(line);
+  const std::string content = read_file(file);
+  for (const std::string& line : split(without_byte_order_mark(content), '\n')) read.add_line(line);
   return read.arrivals();
 }
 

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <functional>
+#include <tuple>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -30,13 +30,16 @@ struct HeldLine {
   const ServingPoint* point = nullptr;
 };
 
-// The lines that hold the bound, the largest rate first.
+// The lines that hold the bound, the largest rate first; of one rate, as of a trace, that with the smaller
+// latency, and of the same that which can serve more.
 std::vector<HeldLine> held_lines(const ServingSweep& sweep, const ServingVariant& variant) {
   std::vector<HeldLine> held;
   for (const ServingLine& line : variant.lines) {
     if (const ServingPoint* const point = held_point(sweep, line)) held.push_back({&line, point});
   }
-  std::ranges::stable_sort(held, std::greater<>(), [](const HeldLine& h) { return h.point->rate; });
+  std::ranges::stable_sort(held, {}, [](const HeldLine& h) {
+    return std::tuple(-h.point->rate, *h.point->asked, -h.line->capacity.value_or(0));
+  });
   return held;
 }
 
@@ -94,13 +97,18 @@ std::string nothing_holds(const ServingSweep& sweep, const ServingVariant& varia
              " samples/s by ", words_of(of->serving));
 }
 
+// Whether one point serves more than the other, or as much with a smaller latency.
+bool serves_more(const ServingPoint& one, const ServingPoint& other) {
+  return std::tuple(-one.rate, *one.asked) < std::tuple(-other.rate, *other.asked);
+}
+
 // Without a bound: the largest rate at which the queue did not grow.
 std::string most_served(const ServingSweep& sweep, const ServingVariant& variant) {
   const ServingPoint* most = nullptr;
   const ServingLine* of = nullptr;
   for (const ServingLine& line : variant.lines) {
     for (const ServingPoint& p : line.points) {
-      if (!p.asked || (most != nullptr && p.rate <= most->rate)) continue;
+      if (!p.asked || (most != nullptr && !serves_more(p, *most))) continue;
       most = &p;
       of = &line;
     }

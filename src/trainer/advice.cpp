@@ -36,7 +36,10 @@ std::string straggler_advice(const Summary& summary) {
 std::vector<std::string> advice_for(const Recipe& recipe, const BatchPlan& plan, const Workbench& bench,
                                     const Summary& summary) {
   std::vector<std::string> advice;
-  const double unused = 1 - plan.search.fill;
+  const double reached =
+      plan.budget_bytes > 0 ? static_cast<double>(summary.peak_bytes) / static_cast<double>(plan.budget_bytes)
+                            : 0;
+  const double unused = 1 - std::max(plan.search.fill, reached);
   if (unused > kMuchMemory && plan.search.reason == SearchReason::kEffectiveBatch) {
     advice.push_back(cat(format_percent(unused, 0),
                          " of the memory budget is free: a larger model or batch.effective fits, "

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
+#include <utility>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
 #include "base/clock.h"
+#include "base/files.h"
 #include "base/full_disk.h"
 #include "base/interrupt.h"
 #include "base/json.h"
@@ -92,6 +95,15 @@ void warn_of_other_batch(const SavedRun& saved, int64_t effective, const Recipe&
                            format_count(position.updates), " updates, count as ",
                            format_count(ceil_div(position.learned, effective)),
                            " wherever the recipe counts in updates (stop.updates, schedule, every)"));
+}
+
+// Whether updates take memory by one plan as by the other, of one budget.
+bool takes_alike(const BatchPlan& a, const BatchPlan& b) {
+  const auto memory = [](const BatchPlan& plan) {
+    return std::tuple(plan.budget_bytes, plan.peak_bytes, plan.micro_batch, plan.evaluation_micro_batch,
+                      plan.precision, plan.recompute);
+  };
+  return memory(a) == memory(b);
 }
 
 // Those that the program brings, whose rates the recipe's schedule multiplies. Empty: it brings none.
@@ -496,6 +508,12 @@ RunState Trainer::Run::restored_state() {
       if (decides_learning(d.decides)) changed_.push_back(describe({d}));
     }
   }
+  // The peak of former sessions says nothing of this budget and this plan.
+  if (const BatchPlan& was = from.saved.plan; !takes_alike(was, made_plan())) {
+    const int64_t peak = std::exchange(state.totals.peak_bytes, 0);
+    changed_.push_back(cat("the plan is another one: peak memory, until here ", format_bytes(peak), " of ",
+                           format_bytes(was.budget_bytes), ", counts anew"));
+  }
   if (from.same_recipe) {
     if (has_other_initial_weights(from.saved.identity, now)) {
       log::warn("trainer",
@@ -512,9 +530,24 @@ RunState Trainer::Run::restored_state() {
   return state;
 }
 
-// Rows of a run that was killed before its first checkpoint belong to nothing: they are cut off.
+namespace {
+
+// @throws Error(kInputOutput) where it is there and stays.
+void remove_file(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  if (!error) return;
+  errno = error.value();
+  throw_io_error(path, "removing");
+}
+
+}  // namespace
+
+// Rows of a run that was killed before its first checkpoint belong to nothing: they are cut off. A summary
+// tells of an end, and the run goes on: readers of the folder would take it for this session's.
 void Trainer::Run::begin_files(const RunState& state) {
   RunFolder& folder = *place().folder;
+  remove_file(folder.path() / "summary.json");
   folder.save_recipe(recipe_);
   folder.write_json("plan.json", plan_to_json(made_plan()));
   write_class_names(*bench().data.train, folder.path());
@@ -765,6 +798,18 @@ void Trainer::Run::take(Weights which) {
   call([&] { return take_weights_of(which), true; });
 }
 
+namespace {
+
+// As checkpoints name them.
+std::vector<NamedTensor> task_state(Task& task) {
+  std::vector<NamedTensor> state = task.state();
+  for (NamedTensor& each : state) each.name = "task." + each.name;
+  return state;
+}
+
+}  // namespace
+
+// What the task keeps beside the module is changed by the best alone, and is copied from then on.
 void Trainer::Run::take_weights_of(Weights which) {
   if (!ended_) throw Error(ExitCode::kUsage, "Trainer::take", "the run has not ended", "call fit() first");
   if (which == Weights::kAverage && !bench().average.active()) {
@@ -772,12 +817,15 @@ void Trainer::Run::take_weights_of(Weights which) {
                 "set average.half_life, or take kLast or kBest");
   }
   const torch::NoGradGuard no_gradients;
-  const std::vector<NamedTensor> live = model_tensors(bench().task->module());
-  if (last_.empty()) {
+  std::vector<NamedTensor> live = model_tensors(bench().task->module());
+  if (which == Weights::kBest || last_.size() > live.size()) {
+    const std::vector<NamedTensor> state = task_state(*bench().task);
+    live.insert(live.end(), state.begin(), state.end());
+  }
+  for (size_t i = last_.size(); i < live.size(); ++i) {
     const ThreadWork program(false);  // which asks for it
-    for (const NamedTensor& each : live)
-      last_.push_back(each.tensor.to(torch::kCPU, each.tensor.scalar_type(),
-                                     /*non_blocking=*/false, /*copy=*/true));
+    last_.push_back(live[i].tensor.to(torch::kCPU, live[i].tensor.scalar_type(),
+                                      /*non_blocking=*/false, /*copy=*/true));
   }
   if (which == Weights::kBest) return take_best();
   for (size_t i = 0; i < live.size(); ++i) live[i].tensor.copy_(last_[i]);
@@ -797,6 +845,11 @@ void Trainer::Run::take_best() {
     const std::filesystem::path best = place_->folder->checkpoints().path_of(ended_->best_update);
     read_safetensors_into(evaluated_weights(best), model_tensors(bench().task->module()),
                           "the checkpoint is of another model than this program's");
+    const std::vector<NamedTensor> state = task_state(*bench().task);
+    read_some_safetensors(best / "optimizer.safetensors", [&](const TensorEntry& entry) {
+      const auto own = std::ranges::find(state, entry.name, &NamedTensor::name);
+      return own == state.end() || own->tensor.sizes() != entry.shape ? torch::Tensor() : own->tensor;
+    });
   }
   share_tensors(bench(), /*loaded=*/false);
 }

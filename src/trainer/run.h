@@ -129,7 +129,7 @@ class Trainer::Run {
   std::vector<std::string> changed_;   // since the checkpoint that it resumed from
   std::optional<Position> ended_;      // where `fit` came to
   const RunState* running_ = nullptr;  // while it trains
-  std::vector<torch::Tensor> last_;    // the model's tensors then, once it was given others
+  std::vector<torch::Tensor> last_;    // the model's tensors then, once it was given others, and the task's
 };
 
 }  // namespace autotrain

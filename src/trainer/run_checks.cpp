@@ -21,6 +21,7 @@
 #include "plan/memory_statement.h"
 #include "plan/planner.h"
 #include "recipe/compare.h"
+#include "recipe/idle_keys.h"
 #include "recipe/reader.h"
 #include "setup/batch_stages.h"
 #include "setup/horizon.h"
@@ -249,10 +250,52 @@ void tell_unmeasured_metrics(const Recipe& recipe, Workbench& bench) {
   }
 }
 
+namespace {
+
+void tell_idle_keys(const Recipe& recipe, const Workbench& bench) {
+  const auto tell = [](const std::string& key, const std::string& value, const std::string& why) {
+    log::warn("trainer", cat(key, " is ", value, " and changes nothing, since ", why,
+                             ". Try: change that, or leave ", last_part(key), " out"));
+  };
+  for (const IdleKey& key : idle_keys(recipe, catalog())) tell(key.path, key.value, key.why);
+  if (bench.data.validation == nullptr && recipe.evaluation.monitor != EvaluationRecipe().monitor)
+    tell("evaluation.monitor", recipe.evaluation.monitor, "there are no validation data");
+}
+
+// Samples between two evaluations; nothing where the clock decides, or there are none.
+std::optional<double> samples_between(const Interval& evaluations, int64_t dataset_size, int64_t effective) {
+  switch (evaluations.unit) {
+    case Interval::Unit::kEpochs: return evaluations.count * static_cast<double>(dataset_size);
+    case Interval::Unit::kUpdates: return evaluations.count * static_cast<double>(effective);
+    case Interval::Unit::kSamples: return evaluations.count;
+    case Interval::Unit::kMinutes:
+    case Interval::Unit::kNever: break;
+  }
+  return std::nullopt;
+}
+
+// What follows evaluations and sees none before the run is over.
+void tell_of_no_evaluation(const Recipe& recipe, int64_t dataset_size, int64_t effective, int64_t samples) {
+  const std::optional<double> every = samples_between(recipe.evaluation.every, dataset_size, effective);
+  if (!every || *every < static_cast<double>(samples)) return;
+  std::vector<std::string> followers;
+  if (recipe.stop.patience) followers.emplace_back("stop.patience");
+  if (plateau_of(recipe)) followers.push_back("schedule.name: " + recipe.schedule.shape.name);
+  if (recipe.batch.adapts()) followers.emplace_back("batch.adapt");
+  if (followers.empty()) return;
+  log::warn("trainer", cat("no evaluation is due before the run ends, for ", join(followers, " and "),
+                           " to go by: evaluation.every is ", recipe.evaluation.every.text(),
+                           ", and the run has ", format_count(samples), " samples. Try: a shorter interval"));
+}
+
+}  // namespace
+
 void tell_unreached(const Recipe& recipe, const Workbench& bench, const BatchPlan& plan) {
+  tell_idle_keys(recipe, bench);
   const BatchStages stages = stages_of(recipe, bench.data.train->size(), plan.effective_batch);
   const Horizon horizon = horizon_of(recipe, bench.data.train->size(), stages);
   if (!horizon.samples) return;
+  tell_of_no_evaluation(recipe, bench.data.train->size(), stages.first(), *horizon.samples);
   const int64_t warmup = Schedule(recipe.schedule, horizon.updates, stages.first()).warmup_updates(),
                 updates = *horizon.updates;
   if (warmup > 1 && warmup >= updates) {
@@ -260,6 +303,12 @@ void tell_unreached(const Recipe& recipe, const Workbench& bench, const BatchPla
                            format_count(updates), ": the learning rate comes to ",
                            format_percent(static_cast<double>(updates) / static_cast<double>(warmup)),
                            " of what it is set to, at the end. Try: a part of the run, such as 5 %"));
+  }
+  const int64_t most_updates = updates + (horizon.last_window > 0 ? 1 : 0);
+  if (const auto& trace = recipe.execution.trace;
+      trace && !recipe.batch.changes() && trace->at(0) > most_updates) {
+    log::warn("trainer", cat("execution.trace begins at update ", format_count(trace->at(0)),
+                             ", and the run has ", format_count(most_updates), ": nothing is traced"));
   }
   if (!recipe.average.half_life) return;
   constexpr double kMuch = 0.1;
@@ -273,11 +322,12 @@ void tell_unreached(const Recipe& recipe, const Workbench& bench, const BatchPla
   }
 }
 
-void check_gathered(const Recipe& recipe, Workbench& bench) {
-  // What a detector keeps of a sample depends on what it finds there.
-  if (bench.data.validation == nullptr || recipe.loss.name == detection_row().spec.name) return;
-  const Gathering gathering = gathered_by_metrics(bench);
-  if (gathering.bytes == 0) return;
+namespace {
+
+void check_gathered_of(Workbench& bench, const Dataset* data, const std::string& split) {
+  if (data == nullptr || data->size() == 0) return;
+  const Gathering gathering = gathered_by_metrics(bench, *data, split);
+  if (gathering.at_once() == 0) return;
   const MemoryStatement memory = memory_statement(bench);
   const bool on_cpu = bench.device->torch_device().is_cpu();
   const int64_t free = on_cpu ? memory.budget - memory.floor()
@@ -287,6 +337,15 @@ void check_gathered(const Recipe& recipe, Workbench& bench) {
                                                   " of the budget of ", format_bytes(memory.budget),
                                                   " are left beside the model, its optimizer and the data")
                                             : cat("and the machine has ", format_bytes(free), " for it"));
+}
+
+}  // namespace
+
+void check_gathered(const Recipe& recipe, Workbench& bench) {
+  // What a detector keeps of a sample depends on what it finds there.
+  if (recipe.loss.name == detection_row().spec.name) return;
+  check_gathered_of(bench, bench.data.validation, "validation");
+  check_gathered_of(bench, bench.data.test, "test");
 }
 
 void check_plan(const Recipe& recipe, const Workbench& bench, const BatchPlan& plan) {

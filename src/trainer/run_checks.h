@@ -33,7 +33,9 @@ void tell_undefined_figures(const Recipe& recipe, const Workbench& bench);
 /// Warns of metrics that were asked for and that these classes are too few for.
 void tell_unmeasured_metrics(const Recipe& recipe, Workbench& bench);
 
-/// Warns of a warm-up, or an average of weights, that is too long for the run to come out of it.
+/// Warns of keys that change nothing: of those beside which another leaves nothing to do, of what follows
+/// evaluations where the run ends before one, and of a warm-up, or an average of weights, that is too long
+/// for the run to come out of it.
 void tell_unreached(const Recipe& recipe, const Workbench& bench, const BatchPlan& plan);
 
 /// Refuses metrics that keep more of the validation data than there is memory for.

@@ -1,5 +1,6 @@
 #include "autotrain/trainer.h"
 
+#include "autotrain/error.h"
 #include "base/run_thread.h"
 #include "data/datasets.h"
 #include "setup/users_code.h"
@@ -25,46 +26,51 @@ Trainer::~Trainer() = default;
 Trainer::Trainer(Trainer&&) noexcept = default;
 Trainer& Trainer::operator=(Trainer&&) noexcept = default;
 
+Trainer::Run& Trainer::run() const {
+  if (run_) return *run_;
+  throw Error(ExitCode::kUsage, "Trainer", "was moved into another one", "call that one");
+}
+
 void Trainer::on_update(std::function<Flow(const UpdateRecord&)> callback) {
-  run_->callbacks.update.push_back([callback = std::move(callback)](const UpdateRecord& record) {
+  run().callbacks.update.push_back([callback = std::move(callback)](const UpdateRecord& record) {
     const ThreadWork program(false);
     return call_user("the callback of Trainer::on_update", [&] { return callback(record); });
   });
 }
 
 void Trainer::on_evaluation(std::function<Flow(const EvaluationRecord&)> callback) {
-  run_->callbacks.evaluation.push_back([callback = std::move(callback)](const EvaluationRecord& record) {
+  run().callbacks.evaluation.push_back([callback = std::move(callback)](const EvaluationRecord& record) {
     const ThreadWork program(false);
     return call_user("the callback of Trainer::on_evaluation", [&] { return callback(record); });
   });
 }
 
 const BatchPlan& Trainer::plan() {
-  return run_->plan();
+  return run().plan();
 }
 
 FigureKinds Trainer::figure_kinds() {
-  return run_->figure_kinds();
+  return run().figure_kinds();
 }
 
 void Trainer::load_weights(const std::filesystem::path& file) {
-  run_->load_weights(file);
+  run().load_weights(file);
 }
 
 Summary Trainer::fit() {
-  return run_->fit();
+  return run().fit();
 }
 
 EvaluationRecord Trainer::evaluate(const Dataset& data) {
-  return run_->evaluate(data);
+  return run().evaluate(data);
 }
 
 void Trainer::take(Weights which) {
-  run_->take(which);
+  run().take(which);
 }
 
 torch::nn::Module& Trainer::module() {
-  return run_->task().module();
+  return run().task().module();
 }
 
 }  // namespace autotrain

@@ -101,6 +101,17 @@ TEST(Rescale, TheLinesAreARecipe) {
   EXPECT_EQ(merged, rescaled(recipe, change)) << yaml;
 }
 
+TEST(Rescale, ALimitBelowTheNewBatchRisesWithIt) {
+  const test::TemporaryFolder folder;
+  const Recipe recipe = load_recipe(folder.write(
+      "base.yaml", "batch: {effective: 64, limits: {max_effective: 100}}\nstop: {updates: 100}\n"));
+  const Rescaling change{64, 256, rate_in_use(recipe)};
+  const std::string yaml = yaml_of(recipe_lines(recipe, change));
+  EXPECT_TRUE(test::holds(yaml, "limits: {max_effective: 256}"));
+  EXPECT_EQ(load_recipe(folder.write("new.yaml", "extends: base.yaml\n" + yaml)), rescaled(recipe, change))
+      << yaml;
+}
+
 TEST(Rescale, AHalfLifeThatRecipesDoNotAllowIsTold) {
   const Recipe recipe = recipe_of("{name: adamw, lr: 0.001, beta2: 0.9999}", "sqrt");
   const Rescaling change{4096, 1, rate_in_use(recipe)};

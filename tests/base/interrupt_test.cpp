@@ -61,5 +61,22 @@ TEST(Interrupt, ASignalOfTheCallersChoiceStopsInItsScopeAlone) {
             0);
 }
 
+// A program that has a trainer as a guest goes on after a run that was stopped.
+TEST(Interrupt, ASignalOfTheCallersChoiceIsForgottenWithItsScopeWhereNobodyInstalledHandlers) {
+  Child child([] {
+    ::signal(SIGTERM, SIG_DFL);
+    {
+      const StopSignalScope scope(SIGUSR2);
+      {
+        const StopSignalScope inner(SIGUSR2);
+        ::raise(SIGUSR2);
+      }
+      if (stops() != 0) return 1;
+    }
+    return stops() == 1 ? 0 : 2;
+  });
+  EXPECT_EQ(child.wait(), 0);
+}
+
 }  // namespace
 }  // namespace autotrain

@@ -49,12 +49,15 @@ def check_resumed(binary, folder, files):
         assert start_and_signal(binary, arguments, study, number) == code
         assert 1 <= len(json.loads((study / "compare.json").read_text())["runs"]) < 6, "what was known by then"
         assert "so far" in (study / "report.html").read_text()
+        stopped = json.loads((study / "compare.json").read_text())
+        assert stopped["so_far"] and all(each["p"] is None for each in stopped["differences"]), "no verdict is seen"
         before = finished(study)
         assert 4 <= len(before) < 8
         found = json.loads(run(binary, *arguments, "--figure", "accuracy", "--json"))
         after = finished(study)
         assert len(after) == 8 and all(after[path] == when for path, when in before.items())
         assert all(recipe["failed"] == 0 and recipe["final"]["count"] == 3 for recipe in found["recipes"])
+        assert not found["so_far"] and not found["looks"] and any(each["p"] is not None for each in found["differences"])
     return study, arguments
 
 

@@ -29,6 +29,17 @@ def check_machine(machine):
     assert machine["flops"]["fp32"] > 1e8
 
 
+def check_tiny_batches(binary, folder):
+    """Batches of 4 whose samples are made many times as fast as they are trained on: loading is not blamed, and what
+    four times as many samples cost is tried."""
+    recipe = folder / "tiny.yaml"
+    recipe.write_text(RECIPE.replace(", delay: 0.002", "").replace("effective: 32", "effective: 4"), encoding="utf-8")
+    found = json.loads(doctor(binary, "--config", recipe, "--json", "--seconds", 0.5))["recipe"]
+    assert found["cause"] not in ("storage", "decode", "copy"), found
+    larger = [cure for cure in found["cures"] if cure["cause"] == "larger_batch"]
+    assert larger and larger[0]["set"] == ["batch.effective=16", "execution.micro_batch=16"], found["cures"]
+
+
 def main():
     binary = sys.argv[1]
     check_machine(json.loads(doctor(binary, "--json"))["machine"])
@@ -55,13 +66,18 @@ def main():
         assert "--config" in doctor(binary, "--config", recipe, "--ranks", 2, code=64)
         text = doctor(binary, "--config", recipe, "--seconds", 0.2)
         assert "verdict" in text and "tried (--set)" in text, text
+        check_tiny_batches(binary, Path(folder))
+        evaluated = "data.validation={dataset: synthetic, kind: vectors, samples: 100, first: 100000}"
+        text = doctor(binary, "--config", recipe, "--seconds", 0.2, "--set", evaluated, "--set",
+                      "schedule={name: plateau, patience: 2}")
+        assert "verdict" in text, "a rate that follows evaluations"
         assert not list(Path(folder).glob("runs*")), "trials leave no files"
         # What would stop a run stops the doctor, with the same words.
         assert "model.widht" in doctor(binary, "--config", recipe, "--set", "model.widht=3", code=78)
         doctor(binary, "--config", recipe, "--set", "execution.memory.budget=4KiB", code=71)
         doctor(binary, "--config", Path(folder, "none.yaml"), code=66)
         doctor(binary, "--seconds", "-1", code=64)
-    print("doctor: the machine, a planted bottleneck, four refusals")
+    print("doctor: the machine, a planted bottleneck, tiny batches, four refusals")
 
 
 if __name__ == "__main__":

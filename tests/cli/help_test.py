@@ -93,6 +93,17 @@ class Train(unittest.TestCase):
                 weights.append(hashlib.sha256(file.read_bytes()).hexdigest())
             self.assertEqual(weights[0], weights[1])
 
+class Config(unittest.TestCase):
+    def test_prints_what_a_recipe_comes_to(self):
+        with tempfile.TemporaryDirectory() as folder:
+            recipe = Path(folder) / "small.yaml"
+            recipe.write_text(RECIPE.replace("samples: 64}", "samples: 64, noise: 3}, validation: {dataset: synthetic, kind: vectors}"))
+            first = run("config", "--config", recipe, "--set", "optimizer.lr=0.25")
+            self.assertIn("\n  lr: 0.25\n", first)
+            self.assertIn("\n  depth: 1\n", first)
+            recipe.write_text(first)
+            self.assertEqual(run("config", "--config", recipe), first)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -103,6 +103,31 @@ class Learning(unittest.TestCase):
             self.assertIn("optimizer.groups[0].match", out.stderr)
             self.assertIn('did you mean "hidden.weight"', out.stderr)
 
+    def test_keys_that_change_nothing_are_told(self):
+        path = self.written("adamw", recipe({"name": "adamw", "lr": 0.002}, {"name": "cosine"}))
+        settings = {"stop.min_delta": "0.5 and changes nothing, since stop.patience is null",
+                    "divergence.lr_factor": "0.1 and changes nothing, since divergence.policy is skip",
+                    "execution.recompute_blocks": "1 and changes nothing, since execution.recompute is",
+                    "optimizer.decay_all": "true and changes nothing, since optimizer.weight_decay is 0",
+                    "execution.scaler.initial_scale": "4 and changes nothing, since execution.precision is fp32"}
+        given = [word for key, said in settings.items() for word in ("--set", f"{key}={said.split()[0]}")]
+        text = self.said_by(path, "idle", *given, "--set", "execution.trace=[9, 12]")
+        self.assertIn("execution.trace begins at update 9, and the run has 8", text)
+        for key, said in settings.items():
+            self.assertIn(f"{key} is {said}", text)
+        self.assertNotIn("changes nothing", self.said_by(path, "plain"))
+
+    def test_who_follows_evaluations_that_come_too_late_is_told(self):
+        path = self.written("adamw", recipe({"name": "adamw", "lr": 0.002}, {"name": "cosine"}))
+        for who, key in enumerate(("stop.patience=1", "schedule.name=plateau")):
+            for number, (every, told) in enumerate((("8 updates", True), ("800 samples", True), ("2 updates", False))):
+                text = self.said_by(path, f"run{who}{number}", "--set", key, "--set", f"evaluation.every={every}")
+                self.assertEqual("no evaluation is due before the run ends" in text, told, (key, every, text))
+
+    def said_by(self, path, output, *settings):
+        out = self.run_program("--config", path, "--output", output, *settings)
+        return out.stdout + out.stderr
+
     def test_groups_are_part_of_what_is_learned(self):
         path = self.written("adamw", recipe(*RECIPES["adamw"]))
         self.run_program("--config", path, "--output", "run", "--set", "stop.updates=4", "--quiet")

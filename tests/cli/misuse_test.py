@@ -96,6 +96,12 @@ def command_lines(m):
     m.expect("a folder as recipe", MISSING, ["is a folder"], ["--config", "/tmp"])
     m.expect("--set without =", USAGE, ["has no \"=\""], good + ["--set", "optimizer.lr"])
     m.expect("--set with an empty key", USAGE, ["empty key"], good + ["--set", "optimizer..lr=1"])
+    m.expect("--set without a value", USAGE, ["--set \"optimizer.lr=\"", "gives no value", "optimizer.lr=null"],
+             good + ["--set", "optimizer.lr="])
+    m.expect("--set of a misspelt key before the name of its row", BAD_RECIPE, ["optimizer.momentun", "\"momentum\""],
+             good + ["--set", "optimizer.momentun=0.9", "--set", "optimizer.name=sgd"])
+    m.expect("config of a bad recipe", BAD_RECIPE, ["optimizer.lrr"], ["config", *good, "--set", "optimizer.lrr=1"])
+    m.expect("config --set without a recipe", USAGE, ["--set", "--config"], ["config", "--set", "optimizer.lr=1"])
     m.expect("--set with an unknown key", BAD_RECIPE, ["--set", "\"lr\""], good + ["--set", "optimizer.lrr=1"])
     m.expect("--set with a bad value", BAD_RECIPE, ["--set optimizer.lr=fast", "a number"], good + ["--set", "optimizer.lr=fast"])
     m.expect("--resume without a run", USAGE, ["--output"], good + ["--resume"])
@@ -151,8 +157,19 @@ def recipes(m):
         ("a wrong type", SMALL.replace("effective: 32", "effective: many"), ["r.yaml:4:20", "an integer"]),
         ("a value out of range", SMALL.replace("depth: 1", "depth: 0"), ["model.depth", "from 1 to 1000"]),
         ("an unknown model", SMALL.replace("mlp", "mpl"), ["model.name", "\"mlp\""]),
+        ("an optimizer as PyTorch writes it", SMALL + "optimizer: {name: AdamW}\n", ["r.yaml:7", "did you mean \"adamw\"?"]),
+        ("a loss as PyTorch calls it", SMALL + "loss: {name: MSELoss}\n", ["did you mean \"mean_squared_error\"?"]),
+        ("a schedule as PyTorch calls it", SMALL + "schedule: {name: OneCycleLR}\n", ["did you mean \"one_cycle\"?"]),
+        ("a limit below the batch", SMALL.replace("{effective: 32}", "{effective: 32, limits: {max_effective: 8}}"),
+         ["batch.limits.max_effective", "8 is less than batch.effective, 32"]),
+        ("a limit below the micro-batch", SMALL.replace("{effective: 32}", "{limits: {max_effective: 8}}")
+         .replace("precision: fp32", "precision: fp32, micro_batch: 64"), ["execution.micro_batch", "batch.limits.max_effective"]),
+        ("a limit of the search below the micro-batch", SMALL.replace("{effective: 32}", "{effective: 32, limits: {max_micro_batch: 8}}")
+         .replace("precision: fp32", "precision: fp32, micro_batch: 32"), ["execution.micro_batch", "batch.limits.max_micro_batch, 8"]),
         ("an unknown precision", SMALL.replace("fp32", "fp23"), ["execution.precision", "\"fp32\""]),
         ("bad YAML", "stop: {updates: 1\nmodel: [\n", ["not valid YAML", "r.yaml:2"]),
+        ("patterns without quotes", SMALL + "frozen: [*.weight]\n", ["not valid YAML", "r.yaml:7", "put quotes"]),
+        ("a pattern that is an alias without quotes", SMALL + "frozen: [*weight]\n", ["not valid YAML", "r.yaml:7", "put quotes"]),
         ("a tab in YAML", "stop:\n\tupdates: 1\n", ["r.yaml:2"]),
         ("a duplicate key", SMALL + "stop: {updates: 3}\n", ["stands twice", "r.yaml:7:1"]),
         ("two documents", SMALL + "---\n" + SMALL, ["more than one"]),
@@ -163,6 +180,7 @@ def recipes(m):
         ("a variable that is not set", SMALL.replace("name: small", "name: ${NOT_SET_ANYWHERE}"), ["NOT_SET_ANYWHERE is not set"]),
         ("a file extended that is missing", "extends: none.yaml\n" + SMALL, ["r.yaml:1:10", "none.yaml"]),
         ("extends in a circle", "extends: r.yaml\n" + SMALL, ["goes in a circle", "r.yaml → r.yaml"]),
+        ("moving to main memory on a CPU", SMALL.replace("precision: fp32", "device: cpu, offload: true"), ["execution.offload", "nowhere to move to"]),
         ("a band upside down", SMALL.replace("budget: 64MiB", "target: [0.9, 0.8]"), ["is not a band"]),
         ("a budget of nothing", SMALL.replace("64MiB", "0"), ["execution.memory.budget", "2GiB"]),
         ("a GPU that is not there", SMALL.replace("precision: fp32", "device: 'cuda:99'"), ["execution.device"]),

@@ -130,6 +130,11 @@ class SharedMachine(unittest.TestCase):
         self.assertIn("Too many open files", failed.stderr)
         self.assertIn("ulimit -n", failed.stderr)
 
+    def test_ranks_that_may_open_too_few_files_do_not_begin(self):
+        for files in (10, 16, 40):
+            failed = self.train(1, "--ranks", "2", code=IO, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)))
+            self.assertIn("ulimit -n", failed.stderr)
+
     def test_nothing_of_the_environment_is_needed(self):
         libraries = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
         odd = {"HOME": "", "TZ": "Nowhere/Odd", "TERM": "unheard-of", "LANG": "xx_YY.bad", "LC_ALL": "xx_YY.bad"}

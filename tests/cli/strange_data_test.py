@@ -280,6 +280,25 @@ class StrangeData(unittest.TestCase):
         self.assertIn("roc_auc_binned", text)
         self.assertNotIn("update 1/", text)
 
+    def test_metrics_that_keep_too_much_of_the_test_data_are_refused_before_training(self):
+        synthetic = {"dataset": "synthetic", "kind": "vectors", "classes": 100}
+        recipe = self.recipe(lambda i: 0, **{
+            "data.train": {**synthetic, "samples": 2000}, "data.validation": {**synthetic, "samples": 200, "first": 100000},
+            "data.test": {**synthetic, "samples": 200000, "first": 200000}, "evaluation": {"metrics": ["roc_auc"]}})
+        text = self.train(recipe, code=71)
+        self.assertIn("200,000 test samples", text)
+        self.assertNotIn("update 1/", text)
+
+    def test_tables_of_many_classes_are_counted_beside_the_model(self):
+        synthetic = {"dataset": "synthetic", "kind": "vectors", "classes": 20000, "samples": 40}
+        recipe = self.recipe(lambda i: 0, **{
+            "data.train": synthetic, "data.validation": {**synthetic, "first": 100}, "execution.memory.budget": "500MiB",
+            "evaluation": {"metrics": ["roc_auc_binned"]}})
+        text = self.train(recipe, code=71)
+        self.assertIn("roc_auc_binned", text)
+        self.assertIn("add tables up", text)
+        self.assertNotIn("update 1/", text)
+
     def test_a_batch_of_one_that_batch_normalisation_cannot_learn_from_is_refused(self):
         images = {"dataset": "synthetic", "kind": "images", "samples": 21, "classes": 2}
         for key, more in (("batch.effective", {"batch.effective": 1}), ("execution.micro_batch", {"batch.effective": "auto", "execution": {"micro_batch": 1, "device": "cpu"}})):

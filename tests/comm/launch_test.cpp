@@ -47,10 +47,15 @@ Variables open_mpi() {
           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}};
 }
 
+Variables hydra() {
+  return {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
+}
+
 TEST(Launch, WithoutALauncherThereIsOneRank) {
   for (const Variables& variables :
        {Variables{}, Variables{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}},
-        Variables{{"SLURM_STEP_NUM_TASKS", "1"}}, Variables{{"OMPI_COMM_WORLD_SIZE", "1"}}}) {
+        Variables{{"SLURM_STEP_NUM_TASKS", "1"}}, Variables{{"OMPI_COMM_WORLD_SIZE", "1"}},
+        Variables{{"PMI_SIZE", "1"}}}) {
     const Launch launch = detect_launch(environment_of(variables));
     EXPECT_EQ(launch.by, Launcher::kNone);
     EXPECT_EQ(launch.place.world, 1);
@@ -100,6 +105,20 @@ TEST(Launch, OpenMpiMeetsOnItsOneHost) {
   EXPECT_EQ(error.where(), "MASTER_ADDR");
 }
 
+TEST(Launch, MpichAndIntelMpiShareTheirVariables) {
+  const Launch launch = detect_launch(environment_of(hydra()));
+  EXPECT_EQ(launch.by, Launcher::kHydra);
+  EXPECT_EQ(launch.place.rank, 1);
+  EXPECT_EQ(launch.place.world, 2);
+  EXPECT_EQ(launch.place.local_rank, 1);
+  EXPECT_EQ(launch.place.local_world, 2);
+  EXPECT_EQ(launch.meeting_host, "127.0.0.1");
+  Variables by_slurm = hydra();
+  by_slurm.merge(slurm());
+  EXPECT_EQ(detect_launch(environment_of(by_slurm)).by, Launcher::kSlurm) << "srun --mpi=pmi2 sets both";
+  test::expect_error(ExitCode::kUsage, [] { check_group(environment_of(hydra()), 0, 2); });
+}
+
 TEST(Launch, WhatIsMissingOrContradictsIsNamed) {
   const auto refused = [](Variables variables, const std::string& name, const char* value) {
     if (value == nullptr) {
@@ -127,6 +146,8 @@ TEST(Launch, WhatIsMissingOrContradictsIsNamed) {
     refused(slurm(), "SLURM_STEP_TASKS_PER_NODE", tasks);
   refused(slurm(), "SLURM_STEP_NODELIST", "node[07");
   refused(open_mpi(), "OMPI_COMM_WORLD_LOCAL_SIZE", "1");
+  refused(hydra(), "MPI_LOCALNRANKS", "1");
+  refused(hydra(), "MPI_LOCALRANKID", nullptr);
 }
 
 TEST(Launch, TheFirstHostOfSlurmsLists) {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "autotrain/trainer.h"
+#include "base/text.h"
 #include "compare/compare_page.h"
 #include "compare/converge.h"
 #include "compare/fairness.h"
@@ -143,6 +144,13 @@ TEST(Compare, HalvingTrainsTheBestOnToTheBitsOfARunWithoutPauses) {
   EXPECT_EQ(halved.terms.pairs, (std::vector<std::pair<size_t, size_t>>{{1, 3}}));
   EXPECT_EQ(comparison_to_json(read_comparison(folder / "halved")), comparison_to_json(halved));
 
+  const Comparison found = compare_finished_runs({.folders = {folder / "halved"}, .figure = "accuracy"});
+  std::multiset<int64_t> ended;
+  for (const RecipeFigures& recipe : found.recipes) ended.insert(recipe.final.count);
+  EXPECT_EQ(ended, (std::multiset<int64_t>{0, 0, 2, 2})) << "a pause is no end";
+  EXPECT_EQ(found.samples, halved.samples) << "and sets no common length";
+  EXPECT_TRUE(test::holds(join(found.terms.warnings, " "), "4 of 8 runs were stopped before the end"));
+
   options.halving = {};
   const auto of_whole_runs = [&](const char* name) {
     options.folder = folder / name;
@@ -269,6 +277,7 @@ TEST(Compare, WarnsOfDataAndEvaluationsThatAreNotTheSame) {
     EXPECT_TRUE(test::holds(warnings[0], std::string(setting).substr(0, std::string(setting).find('='))));
   }
   EXPECT_TRUE(warnings_for("optimizer.lr=0.5").empty());
+  EXPECT_TRUE(warnings_for("stop.max_skipped=3").empty()) << "which decides no run's length";
 }
 
 using Pairs = std::vector<std::pair<size_t, size_t>>;
@@ -359,6 +368,28 @@ TEST(Compare, InitialWeightsDependOnTheSeedAndTheModelOnly) {
     EXPECT_TRUE(first_weights(executed).equal(weights)) << executed[0];
   }
   EXPECT_FALSE(first_weights({"seed=2"}).equal(weights));
+}
+
+// Last in this file: it trains in this process.
+TEST(Compare, RunsWhoseAutomaticBatchCameToOtherSizesAreNoSeedsOfOneRecipe) {
+  const test::TemporaryFolder folder;
+  FinishedRunsOptions options{.folders = {}, .figure = "accuracy"};
+  for (const int64_t seed : {1, 2}) {
+    for (const int64_t micro_batch : {16, 128}) {
+      const Recipe recipe = named(folder, "a",
+                                  {cat("seed=", seed), "batch.effective=auto",
+                                   cat("execution.micro_batch=", micro_batch), "stop.epochs=1"})
+                                .recipe;
+      options.folders.push_back(folder / cat("run-", seed, "-", micro_batch));
+      Trainer::from_recipe(recipe, {.output = options.folders.back()}).fit();
+    }
+  }
+  const Comparison c = compare_finished_runs(options);
+  ASSERT_EQ(c.recipes.size(), 2u);
+  for (const RecipeFigures& recipe : c.recipes) EXPECT_EQ(recipe.final.count, 2);
+  const auto key = std::ranges::find(c.terms.differing_keys, "batch.effective", &DifferingKey::path);
+  ASSERT_NE(key, c.terms.differing_keys.end());
+  EXPECT_EQ(key->values, (std::vector<std::string>{"16", "128"}));
 }
 
 }  // namespace

@@ -681,16 +681,64 @@ TEST(Comparison, OneRecipeUnderTwoNamesIsNamed) {
   EXPECT_TRUE(test::holds(join(notes_of(analyse(t, runs)), " "), "(loss.name) did nothing to it"));
 }
 
+TEST(Comparison, AFigureThatIsTooCoarseToTellTwoApartIsNoKeyThatDidNothing) {
+  std::vector<RunOutcome> runs = {outcome("a", 1, 0, 1), outcome("b", 1, 0, 1), outcome("a", 2, 0, 1),
+                                  outcome("b", 2, 0, 1)};
+  for (RunOutcome& run : runs) run.curve.back().figures["loss"] = run.recipe == "a" ? 0.1 : 0.01;
+  ComparisonTerms t = terms({"a", "b"});
+  t.differing_keys = {{"optimizer.lr", {"0.1", "0.2"}}};
+  const std::string said = join(notes_of(analyse(t, runs)), " ");
+  EXPECT_TRUE(test::holds(said, "the same accuracy with every seed, and not to the same loss")) << said;
+  EXPECT_FALSE(test::holds(said, "did nothing to it")) << said;
+}
+
+TEST(Comparison, WhileRunsAreStillToComeNothingIsTested) {
+  std::vector<RunOutcome> runs;
+  for (int64_t seed = 1; seed <= 5; ++seed) {
+    const double noise = 0.01 * static_cast<double>(seed);
+    runs.push_back(outcome("a", seed, 0.1, 0.5 + noise));
+    runs.push_back(outcome("b", seed, 0.1, 0.7 + noise));
+  }
+  ComparisonTerms t = terms({"a", "b"});
+  t.target = Target{.figure = "accuracy", .value = 0.6};
+  ASSERT_EQ(analyse(t, runs).differences[0].verdict, Verdict::kBetter);
+  t.so_far = true;
+  const Comparison c = analyse(t, runs);
+  for (const Difference& d : c.differences) {
+    EXPECT_EQ(d.verdict, Verdict::kNotTested);
+    EXPECT_TRUE(std::isnan(d.p_holm) && std::isnan(d.p_welch) && std::isnan(d.effect.value));
+    EXPECT_EQ(verdict_text(d, c.terms), "not tested: runs are still to come");
+  }
+  EXPECT_TRUE(std::isnan(c.target_tests.at(0).p_holm));
+  EXPECT_EQ(c.best.recipe, 1u);
+  EXPECT_EQ(c.best.alike, std::vector<size_t>{0});
+  EXPECT_TRUE(test::holds(answer_of(c), "nothing is tested yet"));
+  EXPECT_EQ(comparison_to_json(comparison_from_json(comparison_to_json(c))), comparison_to_json(c));
+}
+
+TEST(Comparison, OtherEffectiveBatchesAreSaidWhereNoKeySaysThem) {
+  std::vector<RunOutcome> runs = {outcome("a", 1, 0, 0.8), outcome("b", 1, 0, 0.9)};
+  for (RunOutcome& run : runs) run.plan = {{"effective_batch", run.recipe == "a" ? 4 : 100}};
+  ComparisonTerms t = terms({"a", "b"});
+  t.differing_keys = {{"execution.micro_batch", {"4", "100"}}};
+  EXPECT_TRUE(
+      test::holds(join(notes_of(analyse(t, runs)), " "), "different effective batches (100: b; 4: a)"));
+  t.differing_keys.push_back({"batch.effective", {"4", "100"}});
+  EXPECT_FALSE(test::holds(join(notes_of(analyse(t, runs)), " "), "different effective batches"));
+}
+
 TEST(Comparison, FewValidationSamplesAreSaid) {
   std::vector<RunOutcome> runs = {outcome("a", 1, 0, 0.8), outcome("a", 2, 0, 0.8)};
   for (RunOutcome& run : runs) {
-    run.figure_kinds["accuracy"].share = true;
+    run.figure_kinds["accuracy"] = {.better = Better::kHigher, .share = true, .of_samples = true};
     for (CurvePoint& point : run.curve) point.evaluated = 10;
   }
   const std::string said = join(notes_of(analyse(terms({"a"}), runs)), " ");
   EXPECT_TRUE(test::holds(said, "the same 10 validation samples"));
   EXPECT_TRUE(test::holds(said, "one sample more or less is 0.1"));
   EXPECT_TRUE(test::holds(said, "0.4439 to 0.9748"));  // Clopper and Pearson, of 8 of 10
+  for (RunOutcome& run : runs) run.figure_kinds["accuracy"].of_samples = false;  // of tokens, or an area
+  EXPECT_FALSE(test::holds(join(notes_of(analyse(terms({"a"}), runs)), " "), "one sample more"));
 }
 
 // Five runs that come early against five of which two never come; failed ones never do.

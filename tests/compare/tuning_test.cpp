@@ -116,5 +116,31 @@ TEST(Tuning, TriesGivenValuesOfAnyKeyAndRefusesWhatIsNoNumber) {
   }
 }
 
+TEST(Tuning, TheEdgeOfGivenValuesIsThatOfTheirNumbers) {
+  const auto at_edge = [](const std::string& key, const std::vector<std::string>& values,
+                          const std::function<double(const Recipe&)>& loss) {
+    CompareOptions study = study_of({0.1});
+    tune(study, {.key = key, .values = values}, [&](const CompareOptions& options) {
+      Comparison found;
+      found.terms.lower_is_better = true;
+      for (const NamedRecipe& named : options.recipes)
+        found.recipes.push_back({.final = {.mean = loss(named.recipe), .count = 1, .runs = 1}});
+      return found;
+    });
+    return study.tuned->recipes[0].at_edge;
+  };
+  const auto nearest = [](double best) {
+    return [best](const Recipe& recipe) { return distance(recipe.optimizer.lr, best); };
+  };
+  const std::vector<std::string> rates = {"0.03", "0.0001", "0.3", "0.01"};
+  EXPECT_FALSE(at_edge("optimizer.lr", rates, nearest(0.03))) << "which was typed first";
+  EXPECT_FALSE(at_edge("optimizer.lr", rates, nearest(0.01))) << "which was typed last";
+  EXPECT_TRUE(at_edge("optimizer.lr", rates, nearest(1e-5)));
+  EXPECT_TRUE(at_edge("optimizer.lr", rates, nearest(10)));
+  EXPECT_FALSE(at_edge("optimizer.name", {"sgd", "lion", "adamw"}, [](const Recipe& recipe) {
+    return recipe.optimizer.algorithm.name == "sgd" ? 0.0 : 1.0;
+  })) << "words have no edge";
+}
+
 }  // namespace
 }  // namespace autotrain

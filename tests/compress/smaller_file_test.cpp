@@ -88,6 +88,18 @@ TEST(SmallerFile, TwoOfFourInputsGoAndNoOutputs) {
     EXPECT_FALSE(item.name.starts_with("in_out.") || item.name.starts_with("places.")) << item.name;
 }
 
+TEST(SmallerFile, AMethodThatWouldChangeNothingIsRefused) {
+  CompressionSource source;
+  source.tensors = {{"one.weight", torch::rand({7, 3})}, {"two.weight", torch::rand({64, 1, 1, 1})}};
+  source.products = {"one.weight", "two.weight"};
+  const Error sparse = expect_error(ExitCode::kBadRecipe, [&] { smaller_tensors(source, method_of("2:4")); });
+  EXPECT_TRUE(holds(sparse.problem(), "changes no weight of this model"));
+  EXPECT_NO_THROW(smaller_tensors(source, method_of("int8-weights")));
+  source.tensors.erase(source.tensors.begin());
+  expect_error(ExitCode::kBadRecipe, [&] { smaller_tensors(source, method_of("int8-weights")); });
+  EXPECT_EQ(smaller_tensors(source, {}).size(), 1u) << "the weights as they are";
+}
+
 TEST(SmallerFile, AWeightThatAScaleWouldMakeLargerStaysWhole) {
   CompressionSource source;
   source.tensors = {{"one.weight", torch::rand({64, 1, 1, 1})}, {"two.weight", torch::rand({64, 2})}};

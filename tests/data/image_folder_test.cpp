@@ -233,10 +233,20 @@ TEST(ImageFolder, ClassesThatWereNotMeantSoAreWarnings) {
       test::holds(said({"a/1.png", "a/more/2.png", "b/1.png"}), "a/more: 1 images there are not read"));
   EXPECT_TRUE(test::holds(said({"a/1.png", "a/more/deeper/2.png", "a/more/deeper/3.png", "b/1.png"}),
                           "a/more: 2 images there are not read"));
-  EXPECT_TRUE(test::holds(said({"images/1.png", "masks/1.png"}), "images, masks are taken as classes"));
   EXPECT_EQ(said({"images/1.png", "cat/1.png"}), "");
   EXPECT_TRUE(test::holds(said({"\u00e9t\u00e9/1.png", "e\u0301te\u0301/1.png"}), "two classes may be one"));
   EXPECT_EQ(said({"\u00e9t\u00e9/1.png", "e\u0301te/1.png"}), "");
+}
+
+TEST(ImageFolder, PartsOfADataSetAreNoClasses) {
+  const std::vector<std::vector<std::string>> sets = {
+      {"images/1.png", "masks/1.png"}, {"train/1.png", "val/1.png"}, {"Training/1.png", "Testing/1.png"}};
+  for (const auto& files : sets) {
+    const TemporaryFolder folder;
+    fill(folder, files);
+    const Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({choice(folder)}); });
+    EXPECT_TRUE(test::holds(error.what(), "which are none"));
+  }
 }
 
 TEST(ImageFolder, BitsOfSixteenAreThoseThatTheTrainingImagesUse) {

@@ -13,5 +13,11 @@ TEST(Doctor, AMicroBatchThatFewerSamplesMakeHardlyShorterIsBoundByLaunches) {
   EXPECT_FALSE(bound_by_launches(whole, {16, 2100}));
 }
 
+TEST(Doctor, WhereLoadingAloneIsFarFasterThanTrainingNothingWaitsForIt) {
+  EXPECT_TRUE(loading_may_hold_back(/*loading_rate=*/1000, /*training_rate=*/900));
+  EXPECT_TRUE(loading_may_hold_back(1000, 1100)) << "of which a clock may say that it was slower";
+  EXPECT_FALSE(loading_may_hold_back(2.5e5, 8e3));
+}
+
 }  // namespace
 }  // namespace autotrain

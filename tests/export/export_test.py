@@ -13,7 +13,9 @@ import sys
 import tempfile
 import unittest
 import zlib
+from contextlib import nullcontext
 from pathlib import Path
+from unittest import mock
 
 import numpy
 import torch
@@ -26,7 +28,7 @@ sys.path[:0] = [str(PROJECT / "scripts" / "python"), str(Path(__file__).parent)]
 
 import models  # noqa: E402
 from autotrain_export import ExportError, export  # noqa: E402
-from autotrain_export.checking import Trial, _compare, _other_last_bits, check, scale_of  # noqa: E402
+from autotrain_export.checking import Trial, _compare, check, other_last_bits, scale_of  # noqa: E402
 from autotrain_export.example import Examples  # noqa: E402
 from autotrain_export.half import PRODUCTS, QuickProducts  # noqa: E402
 from autotrain_export.subject import take_apart  # noqa: E402
@@ -460,9 +462,32 @@ class Checking(unittest.TestCase):
                     check(graphs, subject, examples, Trial((2,)), "fp32")
                 results.args = ([*results.args[0][:place], right, *results.args[0][place + 1 :]],)
 
+    def test_a_wrong_graph_in_half_precision_is_refused_whatever_precision_the_caller_has(self):
+        """Weights that autocast has kept in half precision from the pass before would make the module as far from itself."""
+        module, traces = sys.modules["autotrain_export.export"], []
+
+        def wrong(*arguments):
+            graphs = right(*arguments)
+            if arguments[2] == "bf16":
+                graph = graphs["training"].graph
+                (results,) = (node for node in graph.nodes if node.op == "output")
+                output, *gradients = results.args[0]
+                with graph.inserting_before(results):
+                    results.args = ([output, *(graph.call_function(torch.ops.aten.mul.Scalar, (each, 1.1)) for each in gradients)],)
+                graphs["training"].recompile()
+                traces.append(graph)
+            return graphs
+
+        right = module._trace
+        for mode in (nullcontext(), torch.autocast("cpu", enabled=False), torch.autocast("cpu", torch.bfloat16)):
+            with mode, tempfile.TemporaryDirectory() as folder, mock.patch.object(module, "_trace", wrong):
+                with self.assertRaisesRegex(ExportError, "gradients differ"):
+                    export(made(models.mlp), IMAGES, Path(folder, "m.autotrain"))
+        self.assertEqual(len(traces), 3)
+
     def test_last_bits_are_turned_and_turned_back(self):
         values = torch.cat([torch.randn(1000), torch.tensor([0.0, -0.0, 1e-45, 1.1754943508222875e-38, 3.4e38, float("inf"), float("nan")])])
-        with _other_last_bits([other := values.clone()]):
+        with other_last_bits([other := values.clone()]):
             changed = (other != values) & ~values.isnan()
         self.assertEqual((changed[:1000].all().item(), changed[1000:].tolist()), (True, [False, False, False, True, True, False, False]))
         self.assertTrue(torch.equal(other.view(torch.int32), values.view(torch.int32)))

@@ -2,11 +2,13 @@
 
 import errno
 import itertools
+import math
 import random
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
+from types import SimpleNamespace
 
 import numpy
 import torch
@@ -175,7 +177,7 @@ class MeetsALimit(Base):
 
     def __init__(self, error, passes):
         super().__init__()
-        self.error, self.passes, self.turns = error, passes, itertools.count(1)
+        self.error, self.passes, self.turns = error, passes, iter(range(1, 1000))
 
     def __deepcopy__(self, _):
         return self
@@ -1038,3 +1040,256 @@ class ClipsWhatIsSmall(LearnsInLargeSteps):
         if hidden.requires_grad:
             hidden.register_hook(lambda gradient: gradient.clamp(-4, 4))
         return self.out(hidden) + 1e9 * self.shift
+
+
+class AttendsToTheLargest(Base):
+    """By an attribute that layers of PyTorch call something else by."""
+
+    sparse = True
+
+    def forward(self, x):
+        hidden = self.first(x)
+        if self.sparse:
+            hidden = hidden.masked_fill(hidden < hidden.topk(2, -1).values[:, -1:], 0)
+        return self.out(hidden)
+
+
+class SaysThatItIsSparse(Base):
+    sparse = property(lambda self: True)
+
+    def forward(self, x):
+        return self.body(x)
+
+
+class LooksUpSparsely(Base):
+    """By functions, with gradients of few rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(9, 8))
+
+    def forward(self, x, t):
+        rows = F.embedding(t, self.table, sparse=True) + F.embedding_bag(t[:, None], self.table, mode="sum", sparse=True)
+        return self.body(x + rows)
+
+
+class ChoosesItsPrecision(Base):
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            hidden = self.first(x).relu()
+        return self.out(hidden.float())
+
+
+class LearnsFromHardSamples(Base):
+    """Those whose losses are above a threshold, as all are at first."""
+
+    def forward(self, x, classes):
+        losses = F.cross_entropy(self.body(x), classes, reduction="none")
+        hard = (losses > 0.9).float()
+        return (losses * hard).sum() / hard.sum().clamp(min=1)
+
+
+class LearnsFromTripletsThatCount(Base):
+    def forward(self, x, others):
+        one, near, far = (self.body(each) for each in (x, 0.9 * x, others))
+        losses = ((one - near).square().sum(1) - (one - far).square().sum(1) + 9).relu()
+        return losses.sum() / (losses > 0).sum().clamp(min=1)
+
+
+class IsDeep(nn.Module):
+    """Its losses are the mean, and rounding grows in it by other weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(16))
+
+    def forward(self, x, classes):
+        x = x * x.shape[0] / x.shape[0]  # whose last bits are others in a batch of other size
+        for layer in self.layers:
+            x = x + torch.sin(layer(x))
+        return F.cross_entropy(x, classes)
+
+
+class Warming:
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self):
+        self.calls += 1
+        return float(self.calls > 300)
+
+
+BOOK = {"calls": 0}
+
+
+class WarmsUp(Base):
+    """A term of its loss comes after some calls."""
+
+    calls, book = 0, {"calls": 0}
+
+    def __init__(self, counted):
+        super().__init__()
+        self.counted = counted
+        self.info, self.settings, self.warming = {"calls": 0}, SimpleNamespace(calls=0), Warming()
+        self.numbers, self.pair, self.seen, self.count = [0], (0, 0), deque(), itertools.count(1)
+        self.nested = {"terms": [(Warming(),)]}
+        self.tensor = torch.zeros(())
+        self.register_buffer("unsaved", torch.zeros(()), persistent=False)
+
+    def forward(self, x):
+        return self.body(x).square().mean() + (self.counted(self) if self.training else 0) * x.abs().mean() * self.out.bias.mean()
+
+    def entry(self):
+        self.info["calls"] += 1
+        return float(self.info["calls"] > 300)
+
+    def setting(self):
+        self.settings.calls += 1
+        return float(self.settings.calls > 300)
+
+    def of_an_object(self):
+        return self.warming()
+
+    def of_a_nested_object(self):
+        return self.nested["terms"][0][0]()
+
+    def number(self):
+        self.numbers[0] += 1
+        return float(self.numbers[0] > 300)
+
+    def of_a_pair(self):
+        self.pair = (self.pair[0] + 1, 0)
+        return float(self.pair[0] > 300)
+
+    def length(self):
+        self.seen.append(None)
+        return float(len(self.seen) > 300)
+
+    def of_a_count(self):
+        return float(next(self.count) > 300)
+
+    def of_its_class(self):
+        WarmsUp.calls += 1
+        return float(WarmsUp.calls > 300)
+
+    def entry_of_its_class(self):
+        self.book["calls"] += 1
+        return float(self.book["calls"] > 300)
+
+    def entry_of_its_file(self):
+        BOOK["calls"] += 1
+        return float(BOOK["calls"] > 300)
+
+    def of_a_tensor(self):
+        self.tensor = self.tensor + 1
+        return (self.tensor > 300).float()
+
+    def of_a_buffer(self):
+        self.unsaved = self.unsaved + 1
+        return (self.unsaved > 300).float()
+
+
+class CountsForALogElsewhere(WarmsUp):
+    def __init__(self):
+        super().__init__(None)
+
+    def forward(self, x):
+        for counted in (self.entry, self.setting, self.of_an_object, self.number, self.of_a_pair, self.length, self.of_a_count):
+            counted()
+        return self.body(x)
+
+
+class KeepsSteps(Base):
+    """Functions of itself, which a copy of it has, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.normal = nn.BatchNorm1d(8)
+        self.register_buffer("mean", torch.zeros(8))
+        self.steps = [lambda x: self.normal(self.first(x)), lambda x: self.moved(x), lambda x: self.out(x)]
+
+    def moved(self, x):
+        if self.training:
+            self.mean.mul_(0.9).add_(x.detach().mean(0), alpha=0.1)
+        return x - self.mean
+
+    def forward(self, x):
+        for step in self.steps:
+            x = step(x)
+        return x
+
+
+class PredictsItsInputs(Base):
+    """In evaluation."""
+
+    def forward(self, x):
+        return self.body(x) if self.training else x
+
+
+class PredictsItsInputsToo(Base):
+    def forward(self, x, y):
+        return {"loss": F.mse_loss(self.body(x), y), "inputs": x}
+
+
+class MergesItsAdapter(Base):
+    """As loralib's layers do."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = Merged(8, 8)
+
+    def forward(self, x):
+        return self.body(x)
+
+
+class Merged(nn.Linear):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.merge_weights, self.merged = True, False
+        self.one, self.other = nn.Parameter(torch.ones(8, 1)), nn.Parameter(torch.ones(1, 8))
+
+    def train(self, mode=True):
+        super().train(mode)
+        if self.merged is mode:
+            self.weight.data += (-1 if mode else 1) * self.one @ self.other
+            self.merged = not mode
+        return self
+
+    def forward(self, x):
+        return super().forward(x) + (0 if self.merged else x @ self.other.T @ self.one.T)
+
+
+class NormalisesParts(Base):
+    def __init__(self):
+        super().__init__()
+        self.normal = nn.BatchNorm1d(5)
+
+    def forward(self, x):
+        return torch.cat([self.normal(part) for part in self.body(x).chunk(math.ceil(x.shape[0] / 4))])
+
+
+class NormalisesByAllBatches(Base):
+    def __init__(self):
+        super().__init__()
+        self.normal = nn.BatchNorm1d(5, momentum=None)
+
+    def forward(self, x):
+        return self.normal(self.body(x))
+
+
+@torch.jit.script
+def flattened(x):
+    return x.reshape(x.size(0), -1)
+
+
+class CallsAScript(Base):
+    def forward(self, x):
+        return self.body(flattened(x.reshape(x.shape[0], 2, 4)))
+
+
+class TakesAMaskFirst(Base):
+    """As transformers' models do, which compute a loss where they are given labels."""
+
+    def forward(self, x, mask=None, labels=None):
+        outputs = self.body(x if mask is None else x * mask)
+        return outputs.mean() if labels is None else F.cross_entropy(outputs, labels)

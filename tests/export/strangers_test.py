@@ -80,6 +80,11 @@ class Followed(Exported):
             "shares of 1": (models.MixesByKeptShares, VALUES, {}),
             "small gradients": (models.LearnsInSmallSteps, VALUES, {"precisions": ["fp16", "fp32"]}),
             "degrees of a graph that it keeps": (models.CountsDegrees, VALUES, {}),
+            "a property called sparse": (models.SaysThatItIsSparse, VALUES, {}),
+            "a precision of its own": (models.ChoosesItsPrecision, VALUES, {}),
+            "counts that decide nothing": (models.CountsForALogElsewhere, VALUES, {}),
+            "scripted functions": (models.CallsAScript, VALUES, {}),
+            "an evaluation that predicts its inputs": (models.PredictsItsInputs, VALUES, {}),
             "columns as often as a table says": (models.RepeatsColumns, VALUES, {}),
             "the numbers that a table has": (models.MultipliesByWhatIsThere, VALUES, {}),
             **{name: (lambda function=function: models.Computes(function), VALUES, {}) for name, function in self.FUNCTIONS.items()},
@@ -138,6 +143,8 @@ class Followed(Exported):
             models.IsReversible: ({"x": x}, VALUES, classes, entropy),
             models.CastsALayer: ({"x": x}, VALUES, classes, entropy),
             models.rescues: ({"x": x}, VALUES, classes, entropy),
+            models.AttendsToTheLargest: ({"x": x}, VALUES, classes, entropy),
+            models.LooksUpSparsely: ({"x": x, "t": t}, [VALUES, "t=int64[4]<9"], classes, entropy),
         }
         for maker, (inputs, example, targets, loss_of) in cases.items():
             with self.subTest(case=maker.__name__):
@@ -192,7 +199,7 @@ class Followed(Exported):
         net = torch.nn.Linear(8, 5)
         export(net, Table(), file, precisions=["fp32"])
         zeros = torch.zeros(4, 8)
-        for wrong, example, options in (("this is a folder", VALUES, {"output": self.folder}), ("expected cpu or cuda", VALUES, {"device": "gpu"}),
+        for wrong, example, options in (("this is a folder", VALUES, {"output": self.folder}), ("the name of a file", VALUES, {"output": None}), ("expected cpu or cuda", VALUES, {"device": "gpu"}),
                                         ("nested, sparse or meta", zeros.to("meta"), {}), ("nested, sparse or meta", zeros.to_sparse(), {}),
                                         ("nested, sparse or meta", torch.nested.nested_tensor([zeros, zeros]), {}), ("the bound is", "int64[4,8]<0", {})):
             with self.assertRaisesRegex(ExportError, wrong):
@@ -218,6 +225,40 @@ class Followed(Exported):
         for loss in (nn.GaussianNLLLoss(), nn.GaussianNLLLoss(full=True, reduction="sum")):
             net = made(lambda loss=loss: models.ComputesALoss(lambda means, scales, targets: loss(means, targets, F.softplus(scales))))
             export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"], loss=True, targets="float32[4,2]")
+
+    def test_losses_that_pytorch_traces_wrong_or_not_at_all_are_taken(self):
+        weights = torch.tensor([1.0, 2.0, 0.5, 1.5])
+        cases = {
+            "probabilities": (lambda outputs, y: F.cross_entropy(outputs, y), torch.rand(4, 4)),
+            "weighed and smoothed": (lambda outputs, y: F.cross_entropy(outputs, y, weights, label_smoothing=0.1, reduction="sum"), torch.rand(4, 4)),
+            "probabilities of pixels": (lambda outputs, y: F.cross_entropy(outputs[..., None], y, weights), torch.rand(4, 4, 1)),
+            "a variance for each sample": (lambda outputs, y: F.gaussian_nll_loss(outputs[:, :3], y, outputs[:, 3].exp()), "float32[4,3]"),
+            "several classes": (lambda outputs, y: F.multilabel_margin_loss(outputs, y), "int64[4,4]<4"),
+            "several, and behind them none": (lambda outputs, y: F.multilabel_margin_loss(outputs, F.pad(y, (0, 2), value=-1)), "int64[4,2]<4"),
+        }
+        for name, (loss, targets) in cases.items():
+            with self.subTest(case=name):
+                net = made(lambda loss=loss: models.ComputesALoss(lambda means, scales, y: loss(torch.cat([means, scales], 1), y)))
+                export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32", "bf16"], loss=True, targets=targets)
+
+    def test_a_mean_by_weights_that_let_rounding_grow_is_one(self):
+        export(made(models.IsDeep), VALUES, self.folder / "m.autotrain", precisions=["fp32"], loss=True, targets="int64[4]<8")
+
+    def test_targets_without_a_name_are_the_argument_that_is_called_so(self):
+        said = []
+        export(made(models.TakesAMaskFirst), VALUES, self.folder / "m.autotrain", precisions=["fp32"], loss=True, targets="int64[4]<5", say=said.append)
+        self.assertIn("targets of -100, which the loss ignores", said[-1])
+
+    def test_predictions_that_are_inputs_are_read(self):
+        export(made(models.PredictsItsInputsToo), VALUES, self.folder / "m.autotrain", precisions=["fp32"], loss="loss", output_part="inputs", targets="float32[4,5]")
+        recipe = self.recipe("images", **self.of_rows(""), loss={"name": "model"})
+        data = json.loads(recipe.read_text())
+        for part in ("train", "validation"):
+            data["data"][part]["targets"] = str(self.folder / "y.npy")
+        numpy.save(self.folder / "y.npy", numpy.zeros((96, 5), "float32"))
+        recipe.write_text(json.dumps(data))
+        out = self.autotrain("plan", "--config", recipe)
+        self.assertEqual(out.returncode, 0, out.stderr)
 
     def test_targets_that_only_training_ignores_are_noted(self):
         said = []
@@ -299,6 +340,16 @@ class Followed(Exported):
         export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
         self.assertEqual((net.calls, net.seen), (0, []))
 
+    def test_what_is_counted_and_what_steps_of_its_own_write_is_left_as_it_was(self):
+        net = made(models.CountsForALogElsewhere)
+        export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
+        self.assertEqual((net.info, net.settings.calls, net.warming.calls, net.numbers, net.pair, len(net.seen)), ({"calls": 0}, 0, 0, [0], (0, 0), 0))
+        net = made(models.KeepsSteps)
+        before = copy.deepcopy(net.state_dict())
+        export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
+        for name, tensor in load_file(self.folder / "m.autotrain").items():
+            self.assertTrue(torch.equal(tensor, before[name]) and torch.equal(tensor, net.state_dict()[name]), name)
+
     def test_tables_that_are_filled_late_are_followed_and_empty_afterwards(self):
         net = made(models.FillsATableLate)
         export(net, VALUES, self.folder / "m.autotrain", precisions=["fp32"])
@@ -364,6 +415,9 @@ class Refused(Exported):
             models.TakesLeastSquares: ("torch.linalg.pinv(a) @ b", line_of("torch.linalg.lstsq(")),
             models.TakesHessians: ("torch.func.jacrev(torch.func.grad(f))", forward_of(models.TakesHessians)),
             models.TakesItsLength: ("x.shape[0] in the place of len(x)", line_of("x.new_zeros(len(x), 1)")),
+            models.MergesItsAdapter: ("train() or eval() writes to its parameter first.weight", "merge_weights=False"),
+            models.NormalisesParts: ("normalises parts of its batch", line_of("self.normal(part) for part")),
+            models.NormalisesByAllBatches: ("momentum=None", "Give it a momentum"),
             models.on_meta: ("weight is on the device meta", "to_empty"),
             models.lazily: ("has no shape yet", "Run the module once"),
         }
@@ -373,6 +427,23 @@ class Refused(Exported):
                 said = self.refused(made(maker), example)
                 for word in words:
                     self.assertIn(word, said)
+
+    def test_what_is_counted_in_containers_objects_and_classes_is_seen(self):
+        kind = models.WarmsUp
+        cases = {
+            kind.entry: "self.info['calls']", kind.setting: "self.settings.calls", kind.of_an_object: "self.warming.calls", kind.number: "self.numbers[0]",
+            kind.of_a_nested_object: "self.nested['terms'][0][0].calls", kind.of_a_pair: "self.pair[0]", kind.length: "self.seen", kind.of_a_count: "self.count",
+            kind.of_its_class: "WarmsUp.calls", kind.entry_of_its_class: "WarmsUp.book['calls']", kind.entry_of_its_file: "strange_models.BOOK['calls']",
+            kind.of_a_tensor: "self.tensor", kind.of_a_buffer: "self._buffers['unsaved']",
+        }  # fmt: skip
+        for counted, words in cases.items():
+            with self.subTest(case=counted.__name__):
+                self.assertIn(f"counts in {words} and", self.refused(made(lambda counted=counted: kind(counted)), VALUES, loss=True))
+
+    def test_losses_of_what_is_above_a_threshold_are_seen(self):
+        for maker, targets in ((models.LearnsFromHardSamples, "int64[4]<5"), (models.LearnsFromTripletsThatCount, "float32[4,8]")):
+            said = self.refused(made(maker), VALUES, loss=True, targets=targets)
+            self.assertIn("random samples, from other weights", said)
 
     def test_very_large_and_infinite_numbers_hide_nothing_beside_them(self):
         for masked in (-1e2, -1e4, -1e9, float("-inf"), float("nan")):

@@ -409,6 +409,47 @@ TEST(Graph, AValueThatIsWrittenOverIsNotComputedFromWhatBecameOfIt) {
             graph::recompute(graph, costs, 0, kAnyShare).bytes_before);
 }
 
+// The halves of h = 2 x are written to through `chunk`, `split` or `unbind`, which return lists, before h is
+// used.
+TEST(Graph, WhatIsWrittenThroughAPartIsNotComputedFromWhatWasBefore) {
+  const Json none = GraphWriter::kNone;
+  const std::vector<std::tuple<std::string, std::string, Json>> ways = {
+      {"aten::chunk", "", {value(3), 2, 1}},
+      {"aten::split", "Tensor", {value(3), 4, 1}},
+      {"aten::split_with_sizes", "", {value(3), {4, 4}, 1}}};
+  for (const auto& [op, overload, arguments] : ways) {
+    Json nodes = Json::array();
+    nodes.push_back(node("aten::add", "Tensor", {value(1), value(1), none}, {3}));
+    nodes.push_back(node(op, overload, arguments, {4, 5}));
+    nodes.push_back(node("aten::mul_", "Scalar", {value(4), 3}, {6}));
+    nodes.push_back(node("aten::mm", "", {value(3), value(0)}, {7}));
+    nodes.push_back(node("aten::t", "", {value(3)}, {8}));
+    nodes.push_back(node("aten::mm", "", {value(8), value(2)}, {9}));
+    const Graph graph = graph::read_graph({{"nodes", nodes}, {"prediction", 7}, {"gradients", {9}}},
+                                          {.parameters = 1, .training = true}, 1);
+    const std::vector<torch::Tensor> tensors = {torch::randn({8, 8}), torch::randn({16, 8})};
+    const torch::Tensor cotangent = torch::randn({16, 8});
+    const graph::GraphCosts costs = costs_of(graph, tensors, cotangent);
+    const Differentiated whole = differentiated(graph, tensors, cotangent);
+    for (const double work : {0.0, 1.0, 100.0}) {
+      const Differentiated again =
+          differentiated(graph::recompute(graph, costs, work, kAnyShare).graph, tensors, cotangent);
+      EXPECT_TRUE(again.gradients[0].equal(whole.gradients[0])) << op << " " << work;
+    }
+    nodes[2]["args"][0] = value(1);
+    EXPECT_THROW(graph::read_graph({{"nodes", nodes}, {"prediction", 7}, {"gradients", {9}}},
+                                   {.parameters = 1, .training = true}, 1),
+                 graph::Malformed)
+        << "the inputs";
+    nodes[2]["args"][0] = value(4);
+    nodes[1]["args"][0] = value(1);
+    EXPECT_THROW(graph::read_graph({{"nodes", nodes}, {"prediction", 7}, {"gradients", {9}}},
+                                   {.parameters = 1, .training = true}, 1),
+                 graph::Malformed)
+        << "a part of the inputs";
+  }
+}
+
 TEST(Graph, SizesAreComputedAsInPython) {
   const auto computed = [](const std::string& op, int64_t a, int64_t b) {
     Json arguments = {a};
@@ -566,6 +607,7 @@ Json loss_json() {
 }
 
 TEST(Graph, APassWithTargetsGivesTheLossAndWhatIsPredictedBesideIt) {
+  const Json none = GraphWriter::kNone;
   const Given given{.parameters = 1, .inputs = 2, .loss = true};
   const Graph whole = graph::read_graph(loss_json(), given, 0);
   const torch::Tensor w = torch::randn({3, 1}), x = torch::randn({5, 3}), y = torch::randn({5, 1});
@@ -580,6 +622,18 @@ TEST(Graph, APassWithTargetsGivesTheLossAndWhatIsPredictedBesideIt) {
   graph::Pass without_targets(shared(alone), {w, x, {}});
   EXPECT_TRUE(without_targets.forward().equal(x.mm(w)));
   EXPECT_FALSE(without_targets.prediction_beside().defined());
+
+  Json smoothed = loss_json();  // by targets that are written to a tensor of its own
+  smoothed["nodes"] = {node("aten::mm", "", {value(1), value(0)}, {3}),
+                       node("aten::zeros_like", "", {value(3), none, none, none, none, none}, {4}),
+                       node("aten::add_", "Tensor", {value(4), value(2), none}, {5}),
+                       node("aten::mse_loss", "", {value(3), value(5), none}, {6}),
+                       node("aten::mul_", "Scalar", {value(3), 2}, {7})};
+  smoothed["loss"] = 6;
+  const Graph of_smoothed = graph::prediction_alone(graph::read_graph(smoothed, given, 0));
+  EXPECT_FALSE(graph::uses(of_smoothed, 2));
+  graph::Pass doubled(shared(of_smoothed), {w, x, {}});
+  EXPECT_TRUE(doubled.forward().equal(x.mm(w) * 2)) << "what is written to the prediction stays";
 
   Json no_loss = loss_json();
   no_loss.erase("loss");

@@ -32,6 +32,13 @@ TEST(Losses, CrossEntropyIsASumWithItsWeight) {
   EXPECT_EQ(all.weight.item<double>(), 6);
 }
 
+TEST(Losses, ClassesMayBeIntegersOfAnyType) {
+  const torch::Tensor logits = torch::randn({4, 3}), targets = torch::tensor({1, -100, 2, 0});
+  const Evaluation wanted = measured(cross_entropy(), logits, targets);
+  for (const auto type : {torch::kInt32, torch::kInt16, torch::kInt8})
+    EXPECT_EQ(measured(cross_entropy(), logits, targets.to(type)).figures, wanted.figures) << type;
+}
+
 TEST(Losses, IgnoredTargetsCountForNothing) {
   const torch::Tensor logits = torch::randn({4, 3});
   const torch::Tensor targets = torch::tensor({1, -100, 2, -100});

@@ -140,11 +140,32 @@ TEST(Metrics, IgnoredTargetsCountForNothing) {
 TEST(Metrics, TellWhichDirectionIsBetter) {
   const Case data = case_of(fixtures().at("metrics").at(1)),
              numbers = case_of(fixtures().at("metrics").back());
-  EXPECT_EQ(evaluate("accuracy", data, 8).kinds.at("accuracy"), (FigureKind{Better::kHigher, true, ""}));
+  EXPECT_EQ(evaluate("accuracy", data, 8).kinds.at("accuracy"),
+            (FigureKind{.better = Better::kHigher, .share = true, .of_samples = true}));
   EXPECT_EQ(evaluate("perplexity", data, 8).kinds.at("perplexity").better, Better::kLower);
   EXPECT_EQ(evaluate("calibration_error", data, 8).kinds.at("calibration_error").better, Better::kLower);
   EXPECT_EQ(evaluate("r2", numbers, 8).kinds.at("r2"), (FigureKind{Better::kHigher, false, ""}));
   EXPECT_EQ(evaluate("mean_squared_error", numbers, 8).kinds.at("mean_squared_error").better, Better::kLower);
+}
+
+TEST(Metrics, AShareIsOfSamplesWhereEachHasOneTargetThatCounts) {
+  const auto of_samples = [](const std::string& metric, const Case& data, MetricOptions options = {}) {
+    return evaluate(metric, data, 4, options).kinds.at(metric).of_samples;
+  };
+  const torch::Tensor target = torch::arange(12) % 5;
+  const Case classes{TargetKind::kClasses, torch::randn({12, 5}), target};
+  const Case tokens{TargetKind::kClasses, torch::randn({12, 3, 5}), target.unsqueeze(1).repeat({1, 3})};
+  const Case pixels{TargetKind::kClasses, torch::randn({12, 5, 4, 6}),
+                    torch::ones({12, 4, 6}, torch::kInt64)};
+  for (const char* const metric : {"accuracy", "top2"}) {
+    EXPECT_TRUE(of_samples(metric, classes)) << metric;
+    EXPECT_FALSE(of_samples(metric, classes, {.ignore_index = 2})) << metric << ", some counted for nothing";
+    EXPECT_FALSE(of_samples(metric, tokens)) << metric;
+    EXPECT_FALSE(of_samples(metric, pixels)) << metric;
+  }
+  const Case two{TargetKind::kClasses, torch::randn({12, 2}), torch::arange(12) % 2};
+  for (const char* const metric : {"macro_f1", "calibration_error", "roc_auc", "average_precision"})
+    EXPECT_FALSE(of_samples(metric, two)) << metric;
 }
 
 TEST(Metrics, WhatDataCannotTellIsNotANumber) {
@@ -162,6 +183,15 @@ TEST(Metrics, PredictionsThatAreNoNumbersEndNoEvaluation) {
   }
 }
 
+TEST(Metrics, BinsOfTooManyClassesAreRefusedByName) {
+  const Case vocabulary{TargetKind::kClasses, torch::randn({2, 50'257}), torch::tensor({0, 50'256})};
+  for (const char* name : {"roc_auc_binned", "average_precision_binned"}) {
+    const Error error = test::expect_error(ExitCode::kBadRecipe, [&] { evaluate(name, vocabulary, 1); });
+    EXPECT_TRUE(test::holds(error.problem(), name));
+    EXPECT_TRUE(test::holds(error.problem(), "50,257"));
+  }
+}
+
 // As sklearn.metrics.r2_score counts it.
 TEST(Metrics, AConstantTargetIsExplainedWhollyOrNotAtAll) {
   const torch::Tensor target = torch::full({1000, 1}, 0.1f);
@@ -174,6 +204,49 @@ TEST(Metrics, AConstantTargetIsExplainedWhollyOrNotAtAll) {
   const torch::Tensor varies = torch::randn({1000, 1});
   EXPECT_EQ(r2(torch::cat({varies, torch::randn({1000, 1})}, 1), torch::cat({varies, target}, 1)), 0.5)
       << "one constant output does not hide the others";
+}
+
+// Against the sum over distances from the mean, in which nothing cancels.
+TEST(Metrics, AVarianceThatIsTinyBesideTheMeanIsExplainedToo) {
+  for (const auto& [mean, deviation] : {std::pair{1e6, 1.0}, {1e4, 0.03}, {-3e7, 40.0}, {0.0, 1.0}}) {
+    torch::manual_seed(5);
+    const torch::Tensor target =
+        (torch::randn({20'000, 1}, torch::kFloat64) * deviation + mean).to(torch::kFloat32);
+    const torch::Tensor prediction = target + torch::randn({20'000, 1}) * (deviation / 2);
+    const torch::Tensor exact = target.to(torch::kFloat64);
+    const double spread = (exact - exact.mean()).square().sum().item<double>(),
+                 error = (prediction.to(torch::kFloat64) - exact).square().sum().item<double>();
+    const double r2 = evaluate("r2", Case{TargetKind::kNumbers, prediction, target}, 7).figures.at("r2");
+    EXPECT_NEAR(r2, 1 - error / spread, 1e-9) << mean;
+  }
+  torch::Tensor nearly = torch::full({20'000, 1}, 1e6f);
+  nearly[3] = 1e6f + 0.0625f;  // one number, by its last bit
+  const torch::Tensor mean = torch::full({20'000, 1}, 1e6f);
+  EXPECT_NEAR(evaluate("r2", Case{TargetKind::kNumbers, mean, nearly}, 7).figures.at("r2"), -5e-5, 1e-7);
+}
+
+TEST(Metrics, SoftLabelsAreTrueFromAHalfOn) {
+  const torch::Tensor hard = (torch::randn({60, 3}) > 0).to(torch::kFloat32), soft = hard * 0.8 + 0.1;
+  const torch::Tensor prediction = torch::randn({60, 3}) + 2 * hard - 1;
+  for (const char* name : {"macro_f1", "micro_f1", "macro_precision", "macro_recall", "mean_iou",
+                           "label_accuracy", "roc_auc", "average_precision", "roc_auc_binned"}) {
+    const auto of = [&](const torch::Tensor& target) {
+      return evaluate(name, Case{TargetKind::kLabels, prediction, target}, 7).figures.at(name);
+    };
+    EXPECT_EQ(of(soft), of(hard)) << name;
+  }
+}
+
+TEST(Metrics, LabelsOfPixelsAreRankedAsRows) {
+  const torch::Tensor prediction = torch::randn({6, 2, 5, 4}),
+                      target = (torch::randn({6, 2, 5, 4}) > 0).to(torch::kFloat32);
+  const auto rows = [](const torch::Tensor& x) { return x.movedim(1, -1).reshape({-1, 2}); };
+  for (const char* name : {"roc_auc", "average_precision", "roc_auc_binned", "average_precision_binned"}) {
+    const Case pixels{TargetKind::kLabels, prediction, target},
+        flat{TargetKind::kLabels, rows(prediction), rows(target)};
+    EXPECT_DOUBLE_EQ(evaluate(name, pixels, 2).figures.at(name), evaluate(name, flat, 40).figures.at(name))
+        << name;
+  }
 }
 
 TEST(Metrics, TablesSurviveCellsThatAreNoNumbers) {

@@ -37,6 +37,27 @@ OptimizerRecipe recipe_of(const nlohmann::json& c) {
   return recipe;
 }
 
+TEST(Optimizer, CountsFollowTheirParametersIntoAnotherOrder) {
+  const torch::Tensor a = start({3, 4}, 0), b = start({4}, 1), c = start({2}, 2);
+  OptimizerRecipe recipe;
+  recipe.algorithm.name = "adam";
+  const auto first = make_optimizer(recipe, {{{"a", a}, {"b", b}, {"c", c}}});
+  a.mutable_grad() = gradient(a, 1);
+  first->apply({.lr = 0.1, .grad_scale = scalar(1), .found_inf = scalar(0)});
+  c.mutable_grad() = gradient(c, 1);
+  first->apply({.lr = 0.1, .grad_scale = scalar(1), .found_inf = scalar(0)});
+  const auto second = make_optimizer(recipe, {{{"c", c}, {"a", a}, {"b", b}}});
+  std::vector<std::string> saved;
+  for (const NamedTensor& from : first->state()) {
+    saved.push_back(from.name);
+    for (const NamedTensor& to : second->state())
+      if (to.name == from.name) to.tensor.copy_(from.tensor);
+  }
+  second->reorder(saved);
+  EXPECT_EQ(second->state().front().name, "step");
+  EXPECT_TRUE(second->state().front().tensor.equal(torch::tensor({1.f, 2.f, 0.f})));
+}
+
 // The kernel divides by the scale; a scale other than 1 must change nothing.
 class OptimizerScale : public testing::TestWithParam<float> {};
 

@@ -233,6 +233,25 @@ TEST_P(Adapting, AStepIsAsLargeAsTheWeightsSay) {
   EXPECT_NEAR(steps[1] / steps[0], 4, 1e-3);
 }
 
+// As that of LayerNorm([4, 4]).
+TEST_P(Adapting, ANormalisationWeightOfTwoSizesMovesAsAVectorDoes) {
+  torch::manual_seed(1);
+  const torch::Tensor norm = torch::full({4, 4}, 3.f).requires_grad_(),
+                      vector = torch::full({16}, 3.f).requires_grad_(),
+                      matrix = torch::full({4, 4}, 3.f).requires_grad_();
+  OptimizerRecipe r;
+  r.algorithm = {GetParam(), {}};
+  Trained trained{.parameters = {{"norm", norm}, {"vector", vector}, {"matrix", matrix}}};
+  trained.decayed = {false, false, true};
+  const auto optimizer = make_optimizer(r, std::move(trained));
+  norm.mutable_grad() = torch::randn({4, 4});
+  vector.mutable_grad() = norm.grad().clone().view({16});
+  matrix.mutable_grad() = norm.grad().clone();
+  optimizer->apply(test::update_with(0.01));
+  EXPECT_TRUE(same_bits(norm.view({16}), vector));
+  EXPECT_FALSE(same_bits(norm, matrix));
+}
+
 INSTANTIATE_TEST_SUITE_P(Optimizers, Adapting, testing::Values("lars", "lamb"),
                          [](const auto& instance) { return instance.param; });
 

@@ -6,6 +6,7 @@
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -76,6 +77,21 @@ class OwnProgram(unittest.TestCase):
         self.assertEqual(self.bits(self.train("typed", *constant, f"execution.micro_batch={size}")), self.bits(straight))
         states = (straight / "checkpoints" / "update-30" / "optimizer.safetensors").read_bytes()
         self.assertIn(b"speed.hidden.weight", states)
+
+    def test_a_program_that_was_built_again_still_evaluates_its_runs(self):
+        self.train("run", "stop={updates: 20}")
+        again = self.folder / "built_again"
+        shutil.copy(PROGRAM, again)
+        os.utime(again, (1, 1))
+        result = subprocess.run([str(again), "evaluate", "--run", "run"], capture_output=True, text=True, cwd=self.folder,
+                                env={**os.environ, "CI": "1", "CUDA_VISIBLE_DEVICES": ""}, timeout=900)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertIn("the program was built again since it trained the run", result.stdout + result.stderr)
+        self.assertNotIn("built again", self.run_program("evaluate", "--run", "run"))
+
+    def test_a_layer_of_its_own_has_no_adapter(self):
+        said = self.run_program("train", "--config", RECIPE, "--output", "run", "--set", 'model.lora.match=["hidden"]', code=78)
+        self.assertIn("hidden.weight [32, 3] is of a layer of the program's own", said)
 
     def test_ranks_and_cuts_learn_the_same(self):
         constant = ("schedule={name: constant}", "stop={updates: 20}")

@@ -403,6 +403,33 @@ TEST(PlanCache, AHitBelowTheBandIsSearchedAnew) {
   EXPECT_GE(again.search.fill, again.target_low);
 }
 
+// As what a busy machine left of a search may be, or an entry that was edited.
+TEST(PlanCache, WhateverTheReasonAKeptSizeBelowTheBandIsSearchedAnew) {
+  const CacheScope cache;
+  Recipe recipe = tight_recipe();
+  recipe.execution.search.plan_cache = true;
+  const BatchPlan first = Planned(recipe).plan();
+  ASSERT_EQ(first.search.reason, SearchReason::kInBand);
+  for (const char* reason : {"search_limit", "granularity", "above_band", "effective_batch"}) {
+    auto entry = nlohmann::ordered_json::parse(test::slurp(cache.files().at(0)));
+    entry["plan"]["search"]["micro_batch"] = std::max<int64_t>(1, first.search.micro_batch / 3);
+    entry["plan"]["search"]["reason"] = reason;
+    std::ofstream(cache.files().at(0)) << entry.dump();
+    const BatchPlan again = Planned(recipe).plan();
+    EXPECT_FALSE(again.search.from_cache) << reason;
+    EXPECT_GE(again.search.fill, again.target_low) << reason;
+  }
+}
+
+TEST(PlanCache, ASearchThatWasCutShortIsNotKept) {
+  const CacheScope cache;
+  Recipe recipe = tight_recipe();
+  recipe.execution.search.plan_cache = true;
+  recipe.execution.search.max_probes = 1;
+  EXPECT_EQ(Planned(recipe).plan().search.reason, SearchReason::kSearchLimit);
+  EXPECT_TRUE(cache.files().empty());
+}
+
 TEST(PlanCache, AModelWithOtherLayersIsAnotherPlanThoughItsParametersAreTheSame) {
   const CacheScope cache;
   Recipe recipe = tight_recipe();

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "autotrain/random.h"
 #include "base/units.h"
 #include "plan/plan_json.h"
 #include "support/copying_device.h"
@@ -244,6 +245,42 @@ class Noting final : public Task {
   std::unique_ptr<Task> task_;
   std::vector<std::vector<int64_t>>& shapes_;
 };
+
+// Draws a random number in each pass, and holds as many bytes more as `bytes` says for the n-th one.
+class Drawing final : public Task {
+ public:
+  explicit Drawing(std::function<int64_t(int64_t pass)> bytes) : bytes_(std::move(bytes)) {}
+  torch::nn::Module& module() override { return inner_->module(); }
+  LossTerms loss(const Batch& batch) override {
+    at::rand({1}, cpu_generator());
+    const torch::Tensor held = at::empty({bytes_(++passes)}, at::kByte);
+    return inner_->loss(batch);
+  }
+
+  int64_t passes = 0;
+
+ private:
+  std::unique_ptr<Task> inner_ = test::small_task();
+  std::function<int64_t(int64_t pass)> bytes_;
+};
+
+TEST(Probe, WhereDrawsDecideWhatAPassTakesSeveralAreRunAndTheLargestCounts) {
+  const auto data = test::small_data(512);
+  const auto run = [&](std::function<int64_t(int64_t)> bytes) {
+    auto task = std::make_unique<Drawing>(std::move(bytes));
+    const Drawing& drawing = *task;
+    const auto bench = test::make_workbench(test::small_recipe(), std::move(task), data);
+    const ProbeRecord record = Probe(*bench, 0.9).run({8, 8, 0}, kConfirm);
+    EXPECT_TRUE(record.confirmed);
+    return std::pair(drawing.passes, record.allocated_bytes);
+  };
+  const auto [passes, most] = run([](int64_t pass) { return (pass == 7 ? 20 : pass) * kMiB; });
+  EXPECT_EQ(passes, 10) << "two updates, and eight with other random numbers";
+  EXPECT_GE(most, 20 * kMiB);
+  EXPECT_EQ(run([](int64_t) { return kMiB; }).first, 2) << "whatever is drawn takes the same";
+  EXPECT_EQ(run([](int64_t pass) { return (pass == 1 ? 2 : 1) * kMiB; }).first, 5)
+      << "only the first differs";
+}
 
 TEST(Probe, RunsTheSamplesThatCostMostAndThenTheFirstWindowOfTheStream) {
   // Long enough that the two peaks differ by more than what the allocator rounds to.

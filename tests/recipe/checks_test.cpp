@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "recipe/compare.h"
+#include "recipe/idle_keys.h"
 #include "state/catalog.h"
 #include "support/support.h"
 
@@ -147,6 +148,70 @@ TEST(CheckRecipe, WhatAScheduleCannotBeBesideIsRefused) {
   EXPECT_EQ(refuse(r).where(), "schedule.name");
   r.evaluation.every = *Interval::parse("1 minutes");
   EXPECT_EQ(refuse(r).where(), "evaluation.every");
+}
+
+std::vector<std::string> idle_in(const std::function<void(Recipe&)>& change) {
+  Recipe r = sound_recipe();
+  change(r);
+  check_recipe(r, catalog());
+  std::vector<std::string> paths;
+  for (const IdleKey& key : idle_keys(r, catalog())) paths.push_back(key.path + ": " + key.why);
+  return paths;
+}
+
+TEST(IdleKeys, AreThoseWhoseOwnerLeavesThemNothingToDo) {
+  using Paths = std::vector<std::string>;
+  EXPECT_EQ(idle_in([](Recipe&) {}), Paths());
+  EXPECT_EQ(idle_in([](Recipe& r) { r.stop.min_delta = 0.5; }),
+            Paths{"stop.min_delta: stop.patience is null"});
+  EXPECT_EQ(idle_in([](Recipe& r) {
+              r.stop.min_delta = 0.5;
+              r.stop.patience = 3;
+            }),
+            Paths());
+  EXPECT_EQ(idle_in([](Recipe& r) { r.divergence.lr_factor = 0.1; }),
+            Paths{"divergence.lr_factor: divergence.policy is skip"});
+  EXPECT_EQ(idle_in([](Recipe& r) {
+              r.divergence.max_rollbacks = 9;
+              r.divergence.policy = DivergencePolicy::kRollback;
+            }),
+            Paths());
+  EXPECT_EQ(idle_in([](Recipe& r) { r.execution.recompute_blocks = 1; }).size(), 1u);
+  EXPECT_EQ(idle_in([](Recipe& r) {
+              r.execution.scaler.initial_scale = 4;
+              r.execution.precision = Precision::kBf16;
+            }),
+            Paths{"execution.scaler.initial_scale: execution.precision is bf16"});
+  EXPECT_EQ(idle_in([](Recipe& r) { r.execution.scaler.initial_scale = 4; }), Paths())
+      << "what auto comes to depends on the device";
+}
+
+TEST(IdleKeys, AreThoseOfExpertsWhereThereAreNone) {
+  const auto given = [](int64_t experts) {
+    return idle_in([experts](Recipe& r) {
+             r.model = {"transformer",
+                        {{"experts", experts},
+                         {"experts_per_token", int64_t{1}},
+                         {"routing", std::string("experts_choose")},
+                         {"balance", 5.0},
+                         {"capacity", 2.0},
+                         {"gate_skew", 3.0},
+                         {"dropout", 0.1}}};
+           })
+        .size();
+  };
+  EXPECT_EQ(given(0), 5u);
+  EXPECT_EQ(given(4), 0u);
+}
+
+TEST(IdleKeys, AreWhatDecaysWhereNothingDoes) {
+  EXPECT_EQ(idle_in([](Recipe& r) { r.optimizer.decay_all = true; }).size(), 1u);
+  EXPECT_TRUE(idle_in([](Recipe& r) {
+                r.optimizer.decay_all = true;
+                r.optimizer.groups = {{.match = {"a"}, .weight_decay = 0.1}};
+              }).empty());
+  EXPECT_EQ(idle_in([](Recipe& r) { r.optimizer.groups = {{.match = {"a"}, .decay_all = true}}; }),
+            std::vector<std::string>{"optimizer.groups[0].decay_all: its weight_decay is 0"});
 }
 
 TEST(CheckRecipe, TakesDefaultsAndNullParameters) {

@@ -110,6 +110,26 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"MicroBatchAboveEffective",
                "batch: {effective: 8}\nexecution: {micro_batch: 16}",
                {"r.yaml:3:26", "execution.micro_batch", "more than all 8"}},
+        Misuse{"ALimitBelowTheBatch",
+               "batch: {effective: 32, limits: {max_effective: 8}}",
+               {"r.yaml:2:48", "batch.limits.max_effective", "8 is less than batch.effective, 32"}},
+        Misuse{"ALimitBelowAStage",
+               "batch: {schedule: [{effective: 8}, {samples: 9, effective: 16}], limits: {max_effective: 8}}",
+               {"batch.limits.max_effective", "a stage of batch.schedule, 16"}},
+        Misuse{"ALimitBelowTheMicroBatchOfABatchThatIsAuto",
+               "batch: {limits: {max_effective: 8}}\nexecution: {micro_batch: 64}",
+               {"r.yaml:3:26", "execution.micro_batch", "more than all 8", "batch.limits.max_effective"}},
+        Misuse{"ALimitBelowTheMicroBatch",
+               "batch: {effective: 32, limits: {max_micro_batch: 8}}\nexecution: {micro_batch: 32}",
+               {"r.yaml:3:26", "execution.micro_batch", "batch.limits.max_micro_batch, 8"}},
+        Misuse{"ANameInCapitals",
+               "optimizer: {name: AdamW}",
+               {"r.yaml:2:19", "optimizer.name", "did you mean \"adamw\""}},
+        Misuse{"ALossAsPyTorchCallsIt", "loss: {name: CrossEntropyLoss}", {"did you mean \"cross_entropy\""}},
+        Misuse{
+            "AScheduleAsPyTorchCallsIt", "schedule: {name: CosineAnnealingLR}", {"did you mean \"cosine\""}},
+        Misuse{"APrecisionAsPyTorchCallsIt", "execution: {precision: BFloat16}", {"did you mean \"bf16\""}},
+        Misuse{"AKeyInCapitals", "optimizer: {weightDecay: 0.1}", {"did you mean \"weight_decay\""}},
         Misuse{"MissingDataset", "data: {validation: {root: /x}}", {"data.validation.dataset", "is missing"}},
         Misuse{"GroupsThatAreNoList",
                "optimizer: {groups: {match: a.*}}",
@@ -276,6 +296,40 @@ TEST(Load, AnotherRowDropsTheKeysOfTheOldOneAndKeepsTheCommonOnes) {
   EXPECT_TRUE(r.model.parameters.empty()) << "a width of an mlp means nothing to a cnn";
 }
 
+TEST(Load, WhatOverridesGiveIsReadOrRefusedWhateverTheirOrder) {
+  const std::string adamw = "optimizer: {name: adamw, beta1: 0.5}";
+  for (const std::vector<std::string>& overrides :
+       {std::vector<std::string>{"optimizer.momentum=0.9", "optimizer.name=sgd"},
+        {"optimizer.name=sgd", "optimizer.momentum=0.9"},
+        {"optimizer.momentum=0.9", "optimizer={name: sgd}"},
+        {"optimizer={name: sgd, momentum: 0.9}", "optimizer.name=adamw", "optimizer.name=sgd"}}) {
+    const Recipe r = load(adamw, overrides);
+    EXPECT_EQ(r.optimizer.algorithm, (Choice{"sgd", {{"momentum", 0.9}}})) << overrides[0];
+  }
+  EXPECT_TRUE(test::holds(load_error(adamw, {"optimizer.momentun=0.9", "optimizer.name=sgd"}).what(),
+                          "--set optimizer.momentun=0.9"));
+  EXPECT_TRUE(test::holds(load_error(adamw, {"optimizer.momentum=0.9", "optimizer.name=adamw"}).what(),
+                          "key of sgd, not of adamw"));
+  EXPECT_TRUE(
+      test::holds(load_error("optimizer: {name: sgd}", {"optimizer.beta1=0.9"}).what(), "not of sgd"));
+}
+
+TEST(Load, OverridesThatComeBackToTheRowOfTheFileKeepItsKeys) {
+  const std::string adamw = "optimizer: {name: adamw, beta1: 0.5}";
+  EXPECT_EQ(load(adamw, {"optimizer.name=sgd", "optimizer.name=adamw"}).optimizer.algorithm,
+            (Choice{"adamw", {{"beta1", 0.5}}}));
+  const std::string validation = "data: {validation: {dataset: fashion_mnist, limit: 7}}";
+  EXPECT_EQ(
+      load(validation, {"data.validation=null", "data.validation.dataset=fashion_mnist"}).data.validation,
+      (Choice{"fashion_mnist", {}}))
+      << "what was unset stays so";
+}
+
+TEST(Load, AnotherRowDropsKeysThatAreNull) {
+  EXPECT_EQ(load("optimizer: {name: sgd, momentum: null}", {"optimizer.name=adamw"}).optimizer.algorithm.name,
+            "adamw");
+}
+
 TEST(Load, GroupsOfParametersAreAListOfSections) {
   const Recipe r = load(
       "optimizer:\n  groups:\n    - {match: backbone.*, lr_factor: 0.1, weight_decay: 0}\n"
@@ -348,6 +402,11 @@ TEST(Load, MalformedOverridesAreUsageErrorsAndBadValuesRecipeErrors) {
   for (const char* bad : {"optimizer.lr", "=1", ".lr=1", "optimizer..lr=1", "optimizer.=1"}) {
     load_error("", {bad}, {}, ExitCode::kUsage);
   }
+  for (const char* const empty : {"optimizer.lr=", "optimizer.lr=  "}) {
+    const Error error = load_error("optimizer: {lr: 0.01}", {empty}, {}, ExitCode::kUsage);
+    EXPECT_TRUE(test::holds(error.what(), "gives no value"));
+    EXPECT_TRUE(test::holds(error.what(), "optimizer.lr=null"));
+  }
   EXPECT_TRUE(
       test::holds(load_error("", {"optimizer.lr=fast"}).what(), "--set optimizer.lr=fast: optimizer.lr"));
   EXPECT_TRUE(test::holds(load_error("", {"optimizer.lt=1"}).what(), "\"lr\""));
@@ -366,6 +425,26 @@ TEST(Load, VariablesAreReplacedInValues) {
   EXPECT_TRUE(test::holds(load_error("name: ${NOWHERE}").what(), "NOWHERE is not set"));
   EXPECT_TRUE(test::holds(load_error("name: ${NOWHERE").what(), "without a closing"));
   EXPECT_TRUE(test::holds(load_error("name: ${9x}").what(), "not the name of a variable"));
+}
+
+TEST(Load, DollarSignsOfAWrittenRecipeAreReadBackAsTheyWere) {
+  for (const std::string root : {"${V}", "$${V}", "a$$b", "$$$", "$", "$1", "a$${", "$${V}/$$/${W"}) {
+    Recipe r = load("");
+    r.data.train = {"fashion_mnist", {{"root", root}}};
+    r.weights = {.file = root, .skip = {root, "fc.*"}};
+    r.optimizer.groups = {{.match = {root}}};
+    const std::string text = write_recipe(r, rows());
+    const Recipe again = load_recipe_text(text, "again", rows(), {.variables = [](const std::string&) {
+                                            return std::optional<std::string>("another");
+                                          }});
+    EXPECT_EQ(again.data.train, r.data.train) << text;
+    EXPECT_EQ(again.weights, r.weights) << text;
+    EXPECT_EQ(again.optimizer.groups, r.optimizer.groups) << text;
+    EXPECT_EQ(write_recipe(again, rows()), text);
+  }
+  Recipe named = load("");
+  named.weights.rename = {"a(.*) -> $1"};
+  EXPECT_TRUE(test::holds(write_recipe(named, rows()), "-> $1\"")) << "a lone $ stays as people write it";
 }
 
 TEST(Load, EmptyRecipesAreRecipeErrors) {

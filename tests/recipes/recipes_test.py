@@ -49,11 +49,18 @@ class Schema(unittest.TestCase):
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(self.errors(yaml.safe_load(Path(folder, "run", "recipe.yaml").read_text())), [])
 
+    def test_accepts_what_the_program_takes(self):
+        good = yaml.safe_load((PROJECT / "recipes" / "smoke.yaml").read_text())
+        changes = [("evaluation", {"every": "1e3 updates"}), ("evaluation", {"every": ".5 epochs"}), ("schedule", {"warmup": "1e3 samples"}),
+                   ("schedule", {"warmup": "2.5 %"}), ("schedule", None), ("data", None), ("extends", None), ("optimizer", {"groups": None})]
+        for key, value in changes:
+            self.assertEqual(self.errors({**good, key: value}), [], (key, value))
+
     def test_refuses_what_the_program_refuses(self):
         good = yaml.safe_load((PROJECT / "recipes" / "smoke.yaml").read_text())
         changes = [("optimzer", {}), ("model", {"name": "cnn", "depth": 3}), ("model", {"name": "cmm"}),
                    ("stop", {"epochs": -1}), ("batch", {"effective": "many"}), ("optimizer", {"lr": "fast"}),
-                   ("checkpoint", {"every": "3 days"}), ("execution", {"precision": "fp23"})]
+                   ("checkpoint", {"every": "3 days"}), ("checkpoint", {"every": "1.5 updates"}), ("execution", {"precision": "fp23"})]
         for key, value in changes:
             self.assertNotEqual(self.errors({**good, key: value}), [], (key, value))
 

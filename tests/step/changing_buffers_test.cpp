@@ -142,8 +142,79 @@ TEST(ChangingBuffers, TellThatOneIsNoLongerFinite) {
   statistics[1] = std::nan("");
   EXPECT_TRUE(std::isnan(buffers.nought().item<double>()));
   EXPECT_EQ(buffers.first_not_finite(), "statistics");
+  statistics[1] = INFINITY;
+  EXPECT_TRUE(std::isnan(buffers.nought().item<double>()));
+  EXPECT_EQ(buffers.first_not_finite(), "statistics");
   buffers.restore();
   EXPECT_EQ(buffers.nought().item<double>(), 0);
+  for (const torch::Tensor& masked : {statistics[1], statistics}) {
+    masked.fill_(-INFINITY);
+    EXPECT_EQ(buffers.nought().item<double>(), 0) << "a mask that is set later";
+    EXPECT_EQ(buffers.first_not_finite(), "");
+  }
+}
+
+TEST(ChangingBuffers, WhatIsGivenOtherMemoryGetsItsFormerBack) {
+  struct Pair : torch::nn::Module {
+    torch::Tensor weight = register_parameter("weight", torch::rand({6, 6}));
+    torch::Tensor other = register_parameter("other", torch::rand({6, 6}));
+  };
+  const std::vector<std::function<void(Pair&)>> ways = {
+      [](Pair& net) { net.weight.set_data(net.weight.detach() * 2); },
+      [](Pair& net) { net.weight.set_(net.weight.detach() * 2); },
+      [](Pair& net) {
+        net.weight.mul_(2);
+        net.weight.set_data(torch::ones_like(net.weight));
+        net.weight.mul_(2);
+      },
+      [](Pair& net) {  // as networks do that are exchanged
+        const torch::Tensor one = net.weight.detach(), other = net.other.detach();
+        net.weight.set_data(other), net.other.set_data(one);
+        net.other.mul_(2);
+      }};
+  for (size_t way = 0; way < ways.size(); ++way) {
+    Pair net;
+    ChangingBuffers buffers(net);
+    for (int window = 0; window < 3; ++window) {
+      const torch::Tensor before = net.weight.detach().clone(), other = net.other.detach().clone();
+      const void* const memory = net.weight.const_data_ptr();
+      const torch::NoGradGuard no_gradients;
+      buffers.save();
+      EXPECT_FALSE(buffers.moved());
+      {
+        const ChangingBuffers::Watch watch(buffers, /*always=*/true);
+        ways[way](net);
+      }
+      EXPECT_TRUE(buffers.moved()) << way;
+      buffers.note_changed_parameters();
+      if (window == 1) buffers.restore_unless(torch::zeros({}, torch::kBool));
+      buffers.restore();
+      buffers.settle();
+      EXPECT_TRUE(torch::equal(net.weight, before)) << way << " window " << window;
+      EXPECT_TRUE(torch::equal(net.other, other)) << way << " window " << window;
+      EXPECT_EQ(net.weight.const_data_ptr(), memory) << way;
+    }
+  }
+}
+
+TEST(ChangingBuffers, TellWhatWasWrittenToWhileNobodyWatched) {
+  WithBuffer net([](torch::Tensor&) {});
+  ChangingBuffers buffers(net);
+  buffers.save();
+  EXPECT_FALSE(buffers.changed_for_good());
+  EXPECT_TRUE(buffers.have_large_constants());
+  net.buffer.mul_(2);
+  EXPECT_TRUE(buffers.changed_for_good());
+  EXPECT_EQ(buffers.first_unwatched(), "buffer");
+  buffers.save();
+  EXPECT_FALSE(buffers.have_large_constants());
+  net.buffer.mul_(2);
+  EXPECT_FALSE(buffers.changed_for_good()) << "it is copied from now on";
+  const torch::NoGradGuard no_gradients;
+  net.linear->weight.set_data(torch::ones_like(net.linear->weight));
+  EXPECT_FALSE(buffers.changed_for_good()) << "its former memory is as it was";
+  net.linear->bias.zero_();
+  EXPECT_EQ(buffers.first_unwatched(), "linear.bias");
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Losses over the whole batch: whole runs, each rank a process.
 #include "autotrain/two_passes.h"
 
+#include <torch/csrc/autograd/autograd.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -373,6 +375,39 @@ TEST(TwoPasses, APartOfAnUpdateIsNotTakenForTheWhole) {
                                           return LossTerms{torch::zeros({}), torch::ones({})};
                                         }}),
                           "did not call in_two_passes"));
+}
+
+TEST(TwoPasses, OfFloat64AreComputedInIt) {
+  class One final : public Passes {
+   public:
+    explicit One(std::vector<Batch> batches) : batches_(std::move(batches)) {}
+    const std::vector<Batch>& batches() const override { return batches_; }
+    void seed(size_t) override {}
+    void backward(const torch::Tensor& sum, bool keep_graph) override {
+      torch::autograd::backward({sum}, {}, keep_graph);
+    }
+    void backward(const torch::Tensor& outputs, const torch::Tensor& gradient) override {
+      torch::autograd::backward({outputs}, {gradient});
+    }
+
+   private:
+    std::vector<Batch> batches_;
+  };
+  const torch::Tensor inputs = torch::rand({6, 3}, torch::kFloat64);
+  const auto loss = [](const torch::Tensor& rows) {
+    return LossTerms{rows.matmul(rows.t()).square().sum(), torch::full({}, 6.0)};
+  };
+  torch::Tensor weight = torch::rand({3, 2}, torch::kFloat64).requires_grad_();
+  const torch::Tensor expected = torch::autograd::grad({loss(inputs.matmul(weight)).sum}, {weight}).front();
+  for (const int64_t pieces : {1, 3}) {
+    std::vector<Batch> batches;
+    for (const torch::Tensor& part : inputs.chunk(pieces)) batches.push_back({part, {}, part.size(0)});
+    One passes(std::move(batches));
+    weight.mutable_grad().reset();
+    in_two_passes(
+        passes, [&](const Batch& batch) { return batch.inputs.matmul(weight); }, loss);
+    EXPECT_TRUE(at::allclose(weight.grad(), expected, 1e-13, 1e-13)) << pieces;
+  }
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "step/update_step.h"
 
+#include <ATen/autocast_mode.h>
+
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "base/random.h"
@@ -436,7 +439,7 @@ TEST(UpdateStep, ATaskThatReturnsNoScalarIsToldSo) {
   GradScaler scaler({}, false, torch::kCPU);
   UpdateStep step(broken, *optimizer, scaler, {});
   const Error error =
-      test::expect_error(ExitCode::kInternal, [&] { step.accumulate(make_batch(4, 1), 0, 0); });
+      test::expect_error(ExitCode::kBrokenContract, [&] { step.accumulate(make_batch(4, 1), 0, 0); });
   EXPECT_TRUE(test::holds(error.what(), "scalar"));
 }
 
@@ -733,6 +736,86 @@ TEST(UpdateStep, AllInputsOfAnUpdateHaveItsSizeAndTrialsTheLargest) {
   for (int64_t window = 0; window < 20; ++window) step.accumulate(batch, window, 0);
   step.abandon();
   EXPECT_EQ(std::set(task.seen.begin(), task.seen.end()), std::set<int64_t>{96});
+}
+
+// Moves the weights between two forward passes, by which it learns and is evaluated, and back.
+class Moving final : public Task {
+ public:
+  using Act = std::function<void(torch::Tensor& weight)>;
+  explicit Moving(Act act) : act_(std::move(act)) {
+    torch::manual_seed(11);
+    net_ = std::make_shared<SmallNet>();
+  }
+  torch::nn::Module& module() override { return *net_; }
+  LossTerms loss(const Batch& batch) override {
+    return {net_->forward(batch.inputs).to(torch::kFloat32).square().sum(),
+            torch::full({}, static_cast<double>(batch.samples))};
+  }
+  bool makes_passes() const override { return true; }
+  LossTerms passes(Passes& passes) override {
+    loss(passes.batches()[0]);
+    const std::vector<torch::Tensor> before = move();
+    LossTerms terms = loss(passes.batches()[0]);
+    passes.backward(terms.sum);
+    move_back(before);
+    return terms;
+  }
+  EvaluationTerms evaluate(const Batch& batch) override {
+    loss(batch);
+    const std::vector<torch::Tensor> before = move();
+    EvaluationTerms terms{loss(batch)};
+    move_back(before);
+    return terms;
+  }
+
+  bool forgets_casts = false;
+
+ private:
+  std::vector<torch::Tensor> move() {
+    const torch::NoGradGuard no_gradients;
+    std::vector<torch::Tensor> before;
+    for (torch::Tensor& weight : net_->parameters()) {
+      before.push_back(weight.detach().clone());
+      act_(weight);
+    }
+    if (forgets_casts) at::autocast::clear_cache();
+    return before;
+  }
+  void move_back(const std::vector<torch::Tensor>& before) {
+    const torch::NoGradGuard no_gradients;
+    std::vector<torch::Tensor> weights = net_->parameters();
+    for (size_t i = 0; i < before.size(); ++i) weights[i].copy_(before[i]);
+  }
+
+  Act act_;
+  std::shared_ptr<SmallNet> net_;
+};
+
+TEST(UpdateStep, HalfPrecisionSeesWeightsThatATaskMovesBetweenItsPasses) {
+  const Batch batch = make_batch(8, 1);
+  const std::vector<Moving::Act> ways = {[](torch::Tensor& w) { w.mul_(2); },
+                                         [](torch::Tensor& w) { w.data().mul_(2); },
+                                         [](torch::Tensor& w) { at::_foreach_mul_({w}, 2); },
+                                         [](torch::Tensor& w) { w.set_data(w.detach() * 2); }};
+  for (size_t way = 0; way < ways.size(); ++way) {
+    std::vector<UpdateOutcome> outcomes;
+    std::vector<double> evaluated;
+    for (const bool forgets : {true, false}) {
+      Moving task(ways[way]);
+      task.forgets_casts = forgets;
+      auto optimizer = make_optimizer(Bench::sgd(), {trainable_parameters(task.module())});
+      GradScaler scaler({}, false, torch::kCPU);
+      UpdateStep step(task, *optimizer, scaler, {.precision = Precision::kBf16});
+      step.accumulate(batch, 0, 0);
+      outcomes.push_back(step.finish(0.1).read());
+      if (way + 1 < ways.size())  // of which evaluations are told by operators alone
+        evaluated.push_back(evaluate_batch(task, batch, Precision::kBf16).loss.sum.item<double>());
+    }
+    EXPECT_EQ(outcomes[0].loss, outcomes[1].loss) << way;
+    EXPECT_EQ(outcomes[0].grad_norm, outcomes[1].grad_norm) << way;
+    if (evaluated.empty()) continue;
+    EXPECT_EQ(evaluated[0], evaluated[1]) << way;
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "study/evaluated_checkpoint.h"
 
 #include "autotrain/trainer.h"
+#include "base/text.h"
 #include "support/refusals.h"
 #include "support/support.h"
 
@@ -60,6 +61,32 @@ TEST(EvaluatedCheckpoint, NoMemoryForOneSampleIsAnErrorThatSaysWhatWouldHelp) {
   Evaluated evaluated(folder);
   const Error error = test::expect_error(ExitCode::kDoesNotFit, [&] { evaluated.loss_after(1'000'000); });
   EXPECT_TRUE(test::holds(error.problem(), "out of memory with 1 sample"));
+}
+
+// Training data that are balanced are evaluated as they lie, each sample once.
+TEST(EvaluatedCheckpoint, OfTrainingDataThatAreBalancedSeesEachSampleOnce) {
+  const test::TemporaryFolder folder;
+  std::string rows = "x,w,y\n", weights;
+  for (int i = 0; i < 64; ++i) {
+    rows += cat(i % 16, ".5,", i % 3 + 1, ",", i % 4 == 0 ? "rare" : "often", "\n");
+    weights += cat(i % 3 + 1, "\n");
+  }
+  const std::string file = folder.write("rows.csv", rows).string();
+  const std::string table = cat("dataset: table, file: ", file, ", target: y, task: classification");
+  const std::string column = ", weight_column: w, balance: weights";
+  for (const std::string& balance :
+       {std::string(", balance: classes"),
+        cat(", balance: weights, weights: ", folder.write("weights.txt", weights).string()), column}) {
+    const Recipe recipe =
+        load_recipe(folder.write("recipe.yaml", kRecipe),
+                    {cat("data.train={", table, balance, "}"),
+                     cat("data.validation={", table, balance == column ? ", weight_column: w" : "", "}")});
+    const auto run = folder / cat("run", balance.size());
+    Trainer trainer = Trainer::from_recipe(recipe, {.output = run});
+    const Summary summary = trainer.fit();
+    const TrainedRun trained = on_training_set(recipe, trainer.plan(), run, summary.updates);
+    EXPECT_NEAR(evaluate_checkpoint(trained).figures.at("loss"), summary.final.at("loss"), 1e-6) << balance;
+  }
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ TEST(Arrivals, OfAnotherRateHaveTheSameGapsScaled) {
 
 TEST(Arrivals, OfAFileAreRefusedByLine) {
   const test::TemporaryFolder folder;
-  std::string good = "# seconds\n5\n\n5.5 # a comment\n";
+  std::string good = "\xef\xbb\xbf# seconds\n5\n\n5.5 # a comment\n";
   for (int i = 6; i < 14; ++i) good += cat(i, "\r\n");
   const auto arrivals = read_arrivals(folder.write("good.txt", good));
   ASSERT_EQ(arrivals.size(), 10u);

@@ -180,6 +180,22 @@ TEST(Serving, TheAdviceNamesTheBatchTheWindowAndWhatBatchesOfOneHold) {
   EXPECT_TRUE(test::holds(sentences_of(sweep, variant)[0], "at which the queue did not grow is 350"));
 }
 
+// As of a trace, which has one rate.
+TEST(Serving, OfLinesThatHoldOneRateTheAdviceIsTheOneOfTheSmallerLatency) {
+  ServingSweep sweep = small_serving_sweep();
+  ServingVariant& variant = sweep.variants[0];
+  const ServingPoint held = *held_point(sweep, variant.lines[0]);
+  for (ServingLine& line : variant.lines) line.points = {held};
+  *variant.lines[1].points[0].asked /= 8;
+  EXPECT_TRUE(test::holds(sentences_of(sweep, variant)[0], "take batches of at most 4"));
+  *variant.lines[0].points[0].asked /= 16;
+  EXPECT_TRUE(test::holds(sentences_of(sweep, variant)[0], "take batches of 1:"));
+  sweep.latency_ms.reset();
+  EXPECT_TRUE(test::holds(sentences_of(sweep, variant)[0], "by batches of 1"));
+  *variant.lines[1].points[0].asked /= 8;
+  EXPECT_TRUE(test::holds(sentences_of(sweep, variant)[0], "by batches of at most 4"));
+}
+
 TEST(Serving, ComesBackFromItsFile) {
   const ServingSweep sweep = small_serving_sweep();
   const auto json = to_json(sweep);

@@ -149,6 +149,58 @@ TEST(Averaging, CanBeginAtAResume) {
   }
 }
 
+// Of whose first layer every second weight is kept at zero.
+struct Pruned final : Task {
+  Pruned() {
+    torch::manual_seed(5);
+    net = std::make_shared<SmallNet>();
+    prune();
+  }
+  torch::nn::Module& module() override { return *net; }
+  LossTerms loss(const Batch& batch) override {
+    return {at::cross_entropy_loss(net->forward(batch.inputs), batch.targets, {}, at::Reduction::Sum),
+            torch::tensor(static_cast<double>(batch.samples))};
+  }
+  void after_step(const UpdateInfo&) override { prune(); }
+  void prune() const {
+    const torch::NoGradGuard no_gradients;
+    net->first->weight.slice(1, 0, std::nullopt, 2).zero_();
+  }
+
+  std::shared_ptr<SmallNet> net;
+};
+
+TEST(Averaging, ComesAfterWhatATaskMakesOfTheWeights) {
+  auto task = std::make_unique<Pruned>();
+  const std::shared_ptr<SmallNet> net = task->net;
+  Recipe r = averaging_recipe();
+  r.stop.epochs.reset();
+  r.stop.updates = 5;
+  const TensorDataset data = test::small_data(1000);
+  Trainer trainer(r, std::move(task), data, {.write_files = false});
+  trainer.fit();
+  const torch::Tensor last = net->first->weight.detach().clone();
+  trainer.take(Trainer::Weights::kAverage);
+  EXPECT_FALSE(net->first->weight.equal(last));
+  EXPECT_TRUE(net->first->weight.slice(1, 0, std::nullopt, 2).eq(0).all().item<bool>());
+}
+
+TEST(Averaging, BeginsWithTheWeightsThatTrainingBeginsWith) {
+  Recipe r = averaging_recipe();
+  r.stop.epochs.reset();
+  r.stop.updates = 1;
+  r.average.half_life = 1 << 30;  // after one update still nearly where it began
+  SmallRun run(r, {.write_files = false});
+  {
+    const torch::NoGradGuard no_gradients;
+    for (torch::Tensor& each : run.trainer.module().parameters()) each.fill_(0.25);
+  }
+  run.trainer.fit();
+  run.trainer.take(Trainer::Weights::kAverage);
+  for (const torch::Tensor& each : run.trainer.module().parameters())
+    EXPECT_TRUE(each.detach().allclose(torch::full_like(each, 0.25), 0, 1e-6));
+}
+
 TEST(Averaging, IsResumedExactlyAndLeavesNoTraceOfASearch) {
   const TemporaryFolder folder;
   fit(averaging_recipe(), folder / "straight");

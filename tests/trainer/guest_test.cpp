@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "autotrain/error.h"
@@ -335,6 +336,101 @@ TEST(Places, StateThatNobodyDeclaredIsToldOnResume) {
   EXPECT_EQ(warnings_of_resume(false, false, /*rises=*/true).find("Task::state"), std::string::npos);
 }
 
+TEST(Places, ANetThatIsLeftInEvaluationModeTrainsOnAsItWasTrained) {
+  const TemporaryFolder folder;
+  enum class Looks { kNever, kInACallback, kAfterAStep };
+  const auto run = [&](const std::string& name, Looks looks, bool resume = false, int64_t stop = 0) {
+    auto task = std::make_unique<Open>(SmallNet::Middle::kDropout);
+    const std::shared_ptr<SmallNet> net = task->net;
+    task->on_step = [=](const UpdateInfo& info) {
+      if (looks == Looks::kAfterAStep && info.update == 2) net->eval();
+    };
+    Trainer trainer(guest_recipe(), std::move(task), data(), {.output = folder / name, .resume = resume});
+    trainer.on_update([=](const UpdateRecord& u) {
+      if (looks == Looks::kInACallback && u.update == 2) net->eval();
+      return u.update == stop ? Flow::kStop : Flow::kContinue;
+    });
+    trainer.fit();
+    return digest(*net);
+  };
+  const uint64_t straight = run("straight", Looks::kNever);
+  EXPECT_EQ(run("callback", Looks::kInACallback), straight);
+  EXPECT_EQ(run("step", Looks::kAfterAStep), straight);
+  run("stopped", Looks::kInACallback, false, 4);
+  EXPECT_EQ(run("stopped", Looks::kInACallback, true), straight);
+}
+
+TEST(Places, APartThatACallbackFreezesStaysInEvaluationMode) {
+  auto task = std::make_unique<Open>(SmallNet::Middle::kDropout);
+  const std::shared_ptr<SmallNet> net = task->net;
+  bool frozen = false;  // as the callback left it
+  int64_t passes = 0;
+  task->changed_loss = [&](LossTerms&, const Batch&) {
+    if (!frozen) return;
+    EXPECT_TRUE(net->is_training() && !net->dropout->is_training() && net->first->is_training());
+    ++passes;
+  };
+  Trainer trainer(guest_recipe(), std::move(task), data(), {.write_files = false});
+  trainer.on_update([&](const UpdateRecord& u) {
+    if (u.update == 2) net->dropout->eval();
+    if (u.update == 4) net->eval();
+    frozen = u.update >= 2;
+    return Flow::kContinue;
+  });
+  trainer.fit();
+  EXPECT_GT(passes, 0);
+}
+
+// What evaluations go by is set for each update, as a weight that rises is. @return their losses by update.
+// @param fail_at the evaluation of this update ends the run: a resume owes it.
+std::map<int64_t, double> evaluations_of_rising(const std::filesystem::path& folder, bool resume,
+                                                int64_t fail_at = 0) {
+  Recipe r = guest_recipe();
+  r.evaluation.every = *Interval::parse("2 updates");
+  auto task = std::make_unique<Open>();
+  const auto share = std::make_shared<double>(1);
+  task->on_begin = [=](const UpdateInfo& info) { *share = static_cast<double>(info.update) + info.epoch; };
+  task->changed_loss = [=](LossTerms& terms, const Batch&) { terms.sum = terms.sum * *share; };
+  Trainer trainer(r, std::move(task), data(), data(), {.output = folder, .resume = resume});
+  std::map<int64_t, double> losses;
+  trainer.on_evaluation([&](const EvaluationRecord& e) {
+    losses[e.update] = e.figures.at("loss");
+    if (e.update == fail_at) throw std::runtime_error("stopped here");
+    return Flow::kContinue;
+  });
+  if (fail_at == 0) {
+    trainer.fit();
+  } else {
+    test::expect_error(ExitCode::kBrokenContract, [&] { trainer.fit(); });
+  }
+  return losses;
+}
+
+TEST(Places, WhatAnUpdateSetsIsThereInAnEvaluationThatAResumeOwes) {
+  const TemporaryFolder folder;
+  const std::map<int64_t, double> straight = evaluations_of_rising(folder / "straight", false);
+  evaluations_of_rising(folder / "stopped", false, 4);
+  const std::map<int64_t, double> resumed = evaluations_of_rising(folder / "stopped", true);
+  ASSERT_TRUE(straight.contains(4) && resumed.contains(4) && resumed.contains(6));
+  EXPECT_EQ(resumed.at(4), straight.at(4));
+  EXPECT_EQ(resumed.at(6), straight.at(6));
+}
+
+TEST(Places, WhatAnUpdateSetsIsThereInEvaluationsAfterAStop) {
+  const TemporaryFolder folder;
+  for (const bool files : {false, true}) {
+    auto task = std::make_unique<Open>();
+    const auto share = std::make_shared<double>(1);
+    task->on_begin = [=](const UpdateInfo& info) { *share = static_cast<double>(info.update); };
+    task->changed_loss = [=](LossTerms& terms, const Batch&) { terms.sum = terms.sum * *share; };
+    Trainer trainer(guest_recipe(), std::move(task), data(), data(),
+                    {.output = folder / "run", .write_files = files});
+    trainer.on_update([](const UpdateRecord& u) { return u.update == 3 ? Flow::kStop : Flow::kContinue; });
+    const Summary summary = trainer.fit();
+    EXPECT_EQ(trainer.evaluate(data()).figures.at("loss"), summary.final.at("loss")) << files;
+  }
+}
+
 TEST(Places, GradientsAreThoseOfTheMeanLossHoweverItIsCut) {
   const auto gradients_of = [](int64_t micro, int64_t lanes, bool own_penalty) {
     auto task = std::make_unique<Open>();
@@ -434,6 +530,24 @@ TEST(Places, AfterFitOtherDataAreEvaluatedAndOtherWeightsTaken) {
   EXPECT_EQ(trainer.evaluate(data()).figures.at("loss"), summary.best.at("loss"));
   trainer.take(Trainer::Weights::kLast);
   EXPECT_EQ(digest(*net), last);
+}
+
+TEST(Places, TheBestIsTakenWithTheStateThatItWasEvaluatedWith) {
+  const TemporaryFolder folder;
+  Recipe r = guest_recipe();
+  r.evaluation.every = *Interval::parse("1 updates");
+  auto task = std::make_unique<Open>();
+  const torch::Tensor scale = torch::ones({});
+  task->kept = {{"scale", scale}};
+  task->on_step = [=](const UpdateInfo& info) { scale.fill_(info.update == 3 ? 0.1 : 1.0); };
+  task->changed_loss = [=](LossTerms& terms, const Batch&) { terms.sum = terms.sum * scale.item<double>(); };
+  Trainer trainer(r, std::move(task), data(), data(), {.output = folder / "run"});
+  const Summary summary = trainer.fit();
+  ASSERT_EQ(summary.best.at("update"), 3);
+  trainer.take(Trainer::Weights::kBest);
+  EXPECT_EQ(trainer.evaluate(data()).figures.at("loss"), summary.best.at("loss"));
+  trainer.take(Trainer::Weights::kLast);
+  EXPECT_EQ(trainer.evaluate(data()).figures.at("loss"), summary.final.at("loss"));
 }
 
 // ------------------------------------------------------------------ random numbers
@@ -1041,6 +1155,42 @@ TEST(OwnTask, AResumeWithoutFilesIsRefused) {
   test::expect_error(ExitCode::kUsage, [&] { trainer.fit(); });
 }
 
+// No shared_ptr holds it.
+struct WithAPlainMember final : Task {
+  explicit WithAPlainMember(SmallNet::Middle middle) : net(middle) {}
+  torch::nn::Module& module() override { return net; }
+  LossTerms loss(const Batch& batch) override {
+    return {at::cross_entropy_loss(net.forward(batch.inputs), batch.targets, {}, at::Reduction::Sum),
+            torch::tensor(static_cast<double>(batch.samples))};
+  }
+  SmallNet net;
+};
+
+TEST(OwnTask, AModuleThatIsAPlainMemberIsTrained) {
+  for (const auto middle :
+       {SmallNet::Middle::kNothing, SmallNet::Middle::kDropout, SmallNet::Middle::kBatchNorm}) {
+    Trainer trainer(guest_recipe(), std::make_unique<WithAPlainMember>(middle), data(), data(),
+                    {.write_files = false});
+    EXPECT_EQ(trainer.fit().updates, 6);
+  }
+}
+
+TEST(OwnTask, ATrainerThatWasMovedFromIsRefused) {
+  Trainer first(guest_recipe(), std::make_unique<Open>(), data(), {.write_files = false});
+  Trainer second = std::move(first);
+  const std::vector<std::function<void()>> calls = {
+      [&] { first.plan(); },
+      [&] { first.fit(); },
+      [&] { first.evaluate(data()); },
+      [&] { first.take(Trainer::Weights::kLast); },
+      [&] { first.module(); },
+      [&] { first.on_update([](const UpdateRecord&) { return Flow::kContinue; }); }};
+  for (const auto& call : calls)
+    EXPECT_TRUE(test::holds(test::expect_error(ExitCode::kUsage, call).what(), "was moved into another one"));
+  first = std::move(second);
+  EXPECT_EQ(first.fit().updates, 6);
+}
+
 TEST(OwnTask, ATaskThatIsNotThereIsRefused) {
   test::expect_error(ExitCode::kUsage,
                      [&] { Trainer(guest_recipe(), nullptr, data(), {.write_files = false}); });
@@ -1086,6 +1236,29 @@ TEST(OwnTask, ALossThatDifferentiatesIsEvaluatedToo) {
   };
   Trainer trainer(guest_recipe(), std::move(task), data(), data(), {.write_files = false});
   EXPECT_TRUE(std::isfinite(trainer.fit().final.at("loss")));
+}
+
+TEST(OwnTask, ALossThatDrawsAndDifferentiatesIsEvaluatedAlikeFromTheFirstTimeOn) {
+  auto task = std::make_unique<Open>();
+  const std::shared_ptr<SmallNet> net = task->net;
+  task->changed_loss = [=](LossTerms& terms, const Batch& batch) {
+    const torch::Tensor x = (batch.inputs + at::randn_like(batch.inputs)).requires_grad_();
+    terms.sum = torch::autograd::grad({net->forward(x).sum()}, {x}, {}, true, true)[0].square().sum();
+  };
+  Trainer trainer(guest_recipe(), std::move(task), data(), {.write_files = false});
+  const double first = trainer.evaluate(data()).figures.at("loss");
+  EXPECT_EQ(trainer.evaluate(data()).figures.at("loss"), first);
+}
+
+TEST(OwnTask, AFailureOfTheProgramsOwnIsNoLackOfMemory) {
+  auto task = std::make_unique<Open>();
+  task->on_begin = [](const UpdateInfo& info) {
+    if (info.update == 3)
+      throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again), "my server");
+  };
+  Trainer trainer(guest_recipe(), std::move(task), data(), {.write_files = false});
+  const Error error = test::expect_error(ExitCode::kBrokenContract, [&] { trainer.fit(); });
+  EXPECT_TRUE(test::holds(error.what(), "my server")) << error.what();
 }
 
 TEST(Guest, ASweepWithinARunIsRefused) {

@@ -1,4 +1,5 @@
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/modules/conv.h>
 
 #include "autotrain/error.h"
@@ -190,7 +191,7 @@ TEST(OwnGradients, ALossWhoseGraphIsAtFaultIsToldInItsOwnWords) {
       },
       {"Task::loss", "wrote to a tensor", "begin_update"});
   expect_refused([](Acting& task) { task.on_penalty = [] { return torch::ones({}); }; },
-                 {"Task::penalty", "depends on no parameter"});
+                 {"Task::penalty", "depends on no parameter", "return {}"});
 }
 
 TEST(OwnGradients, ThatComeSparseAreLearnedFromAsDenseOnes) {
@@ -331,6 +332,230 @@ TEST(OwnParameters, ThatAreFrozenAtFirstLearnLaterFromImagesToo) {
     });
     EXPECT_EQ(trainer.fit().updates, 6);
   }
+}
+
+// ------------------------------------------------------------------ passes that a task makes
+
+void go_backward_from_each(Acting& task) {
+  task.in_passes = [&task](Passes& passes, const Batch& batch) { passes.backward(task.loss_of(batch)); };
+}
+
+TEST(OwnPasses, ThatGoBackwardFromNothingAreRefused) {
+  struct BackwardOfNothing final : Acting {
+    bool makes_passes() const override { return true; }
+    LossTerms passes(Passes& passes) override {
+      LossTerms terms{torch::zeros({}), torch::zeros({})};
+      for (const Batch& batch : passes.batches()) {
+        terms.sum = terms.sum + loss_of(batch);
+        terms.weight += batch.samples;
+      }
+      if (detaches) terms.sum = terms.sum.detach();
+      return terms;
+    }
+    bool detaches = false;
+  };
+  const TensorDataset data = test::small_data(640);
+  for (const int64_t lanes : {1, 2}) {
+    const Error error = test::expect_error(ExitCode::kBrokenContract, [&] {
+      Trainer(acting_recipe(lanes), std::make_unique<BackwardOfNothing>(), data, {.write_files = false})
+          .fit();
+    });
+    EXPECT_TRUE(test::holds(error.what(), "Passes::backward")) << error.what();
+  }
+  auto learns_nothing = std::make_unique<BackwardOfNothing>();
+  learns_nothing->detaches = true;
+  EXPECT_EQ(Trainer(acting_recipe(), std::move(learns_nothing), data, {.write_files = false}).fit().updates,
+            6);
+}
+
+TEST(OwnPasses, WhoseGradientsAreClippedOnTheWayAreToldOf) {
+  const TensorDataset data = test::small_data(640);
+  for (const int64_t micro : {16, 64}) {
+    for (const bool clips : {false, true}) {
+      auto task = std::make_unique<Acting>();
+      go_backward_from_each(*task);
+      for (torch::Tensor& each : task->net->parameters()) {
+        if (clips)
+          each.register_hook([](const torch::Tensor& gradient) { return gradient.clamp(-0.05, 0.05); });
+      }
+      Recipe r = acting_recipe();
+      r.execution.micro_batch = micro;
+      Trainer trainer(r, std::move(task), data, {.write_files = false});
+      const std::string words = trainer.plan().split_check;
+      EXPECT_EQ(words.find("clips or normalises") != std::string::npos, clips) << words;
+    }
+  }
+}
+
+TEST(OwnPasses, NeedNoLossThatHasAGradient) {
+  fit_acting([](Acting& task) {
+    go_backward_from_each(task);
+    task.in_loss = [](const Batch&) { throw std::runtime_error("is of evaluations alone"); };
+  });
+}
+
+// ------------------------------------------------------------------ what goes wrong on the way back
+
+struct Thrower : torch::autograd::Function<Thrower> {
+  static torch::Tensor forward(torch::autograd::AutogradContext*, const torch::Tensor& x) {
+    return x.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 const torch::autograd::variable_list&) {
+    throw std::runtime_error("my backward failed");
+  }
+};
+
+TEST(OwnGradients, WhatThrowsInABackwardPassIsOfTheMethodThatItIsOf) {
+  const auto thrown = [](const torch::Tensor& x) { return Thrower::apply(x); };
+  expect_refused(
+      [&](Acting& task) {
+        task.added = [&task, thrown] { return thrown(task.net->first->bias.square().sum()); };
+      },
+      {"Task::loss", "in its backward pass", "my backward failed"});
+  expect_refused(
+      [&](Acting& task) {
+        task.on_penalty = [&task, thrown] { return thrown(task.net->first->bias.square().sum()); };
+      },
+      {"Task::penalty", "my backward failed"});
+  expect_refused(
+      [&](Acting& task) {
+        task.in_passes = [&task, thrown](Passes& passes, const Batch& batch) {
+          passes.backward(thrown(task.loss_of(batch)));
+        };
+      },
+      {"Task::passes", "my backward failed"});
+  const auto hooked = [](const auto& fails) {
+    return [fails](Acting& task) {
+      auto on = std::make_shared<bool>(false);
+      task.in_begin = [on](const UpdateInfo& info) { *on = !info.trial && info.update == 3; };
+      task.net->first->weight.register_hook([on, fails](const torch::Tensor&) {
+        if (*on) fails();
+      });
+    };
+  };
+  expect_refused(hooked([] { throw std::runtime_error("mine"); }), {"Task::loss", "mine"});
+  expect_refused(hooked([] { TORCH_CHECK(false, "mine"); }), {"Task::loss", "mine"});
+}
+
+TEST(OwnGradients, AreComputedThoughCodeOfTheProgramLeavesGradientsOff) {
+  const torch::Tensor plain = fit_acting([](Acting&) {});
+  const auto off = [](const auto&...) { at::GradMode::set_enabled(false); };
+  const auto fit = [&](const Fill& fill) {
+    EXPECT_TRUE(at::equal(fit_acting(fill), plain));
+    EXPECT_TRUE(at::GradMode::is_enabled());
+  };
+  fit([&](Acting& task) { task.in_begin = off; });
+  fit([&](Acting& task) { task.in_before = off; });
+  fit([&](Acting& task) { task.in_after = off; });
+  fit([&](Acting& task) {
+    task.on_penalty = [off] {
+      off();
+      return torch::Tensor();
+    };
+  });
+}
+
+// ------------------------------------------------------------------ what a window leaves
+
+struct WithLarge : Acting {
+  torch::Tensor large = net->register_buffer("large", torch::zeros({1 << 19}));  // 2 MiB
+  torch::Tensor queue = torch::zeros({1 << 19});
+  std::vector<NamedTensor> state() override { return {{"queue", queue}}; }
+};
+
+TEST(OwnGradients, WhatAWindowFirstWritesInALaterUpdateIsPutBackWhenItIsSkipped) {
+  const TensorDataset data = test::small_data(640);
+  auto task = std::make_unique<WithLarge>();
+  const std::shared_ptr<SmallNet> net = task->net;
+  const torch::Tensor large = task->large, queue = task->queue;
+  const torch::Tensor frozen = net->register_parameter("frozen", torch::ones({4}), false);
+  bool late = false, skips = false;
+  int windows = 0;
+  task->in_begin = [&](const UpdateInfo& info) {
+    late = !info.trial && info.update >= 4;
+    skips = late && windows == 0;
+    if (!late) return;
+    ++windows;
+    large.add_(1);
+    const torch::NoGradGuard no_gradients;
+    frozen.mul_(2);
+  };
+  task->in_loss = [&](const Batch&) {
+    if (late) queue.add_(1);
+  };
+  task->added = [&] { return net->first->bias.sum() * (skips ? NAN : 0.0); };
+  Recipe r = acting_recipe();
+  r.execution.micro_batch = 64;
+  EXPECT_EQ(Trainer(r, std::move(task), data, {.write_files = false}).fit().skipped_updates, 1);
+  EXPECT_EQ(large[0].item<double>(), 3);
+  EXPECT_EQ(queue[0].item<double>(), 3);
+  EXPECT_EQ(frozen[0].item<double>(), 8);
+}
+
+TEST(OwnGradients, AWeightThatALossFirstWritesInASkippedUpdateEndsTheRun) {
+  expect_refused(
+      [](Acting& task) {
+        const torch::Tensor frozen = task.net->register_parameter("frozen", torch::ones({4}), false);
+        auto late = std::make_shared<bool>(false);
+        task.in_begin = [late](const UpdateInfo& info) { *late = !info.trial && info.update == 4; };
+        task.in_loss = [late, frozen](const Batch&) {
+          const torch::NoGradGuard no_gradients;
+          if (*late) frozen.mul_(2);
+        };
+        task.added = [&task, late] { return task.net->first->bias.sum() * (*late ? NAN : 0.0); };
+      },
+      {"frozen", "skipped"});
+}
+
+TEST(OwnGradients, WeightsThatAreReplacedWhereAnUpdateBeginsArePutBackAfterTrials) {
+  const auto scaled = [](bool replaces) {
+    return fit_acting([replaces](Acting& task) {
+      task.in_begin = [&task, replaces](const UpdateInfo&) {
+        const torch::NoGradGuard no_gradients;
+        for (torch::Tensor& weight : task.net->parameters())
+          replaces ? weight.set_data(weight.detach() * 0.9) : void(weight.mul_(0.9));
+      };
+    });
+  };
+  EXPECT_TRUE(at::equal(scaled(true), scaled(false)));
+}
+
+TEST(OwnGradients, WhatAHookWritesInATrialIsPutBack) {
+  const TensorDataset data = test::small_data(640);
+  auto task = std::make_unique<WithLarge>();
+  const torch::Tensor large = task->large;
+  task->net->first->weight.register_hook([large](const torch::Tensor&) {
+    const torch::NoGradGuard no_gradients;
+    large.add_(1);
+  });
+  Trainer trainer(acting_recipe(), std::move(task), data, {.write_files = false});
+  trainer.plan();
+  EXPECT_EQ(large[0].item<double>(), 0);
+  trainer.fit();
+  EXPECT_EQ(large[0].item<double>(), 6 * 4);
+}
+
+TEST(OwnGradients, ABufferThatPassesRegisterAndCountInIsRefusedAndAConstantIsNot) {
+  const auto with_late = [](bool counts) {
+    return [counts](Acting& task) {
+      task.in_loss = [&task, counts](const Batch&) {
+        if (!task.net->named_buffers().contains("late")) task.net->register_buffer("late", torch::zeros({4}));
+        if (counts) task.net->named_buffers()["late"].add_(1);
+      };
+    };
+  };
+  expect_refused(with_late(true), {"Task::module", "late", "register it"});
+  fit_acting(with_late(false));
+}
+
+TEST(OwnGradients, AMaskThatIsSetLaterIsNoDivergence) {
+  fit_acting([](Acting& task) {
+    const torch::Tensor mask = task.net->register_buffer("mask", torch::zeros({3}));
+    task.in_after = [mask](const UpdateInfo& info) {
+      if (info.update == 3) mask[2] = -INFINITY;
+    };
+  });
 }
 
 }  // namespace

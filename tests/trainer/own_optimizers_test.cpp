@@ -310,6 +310,62 @@ TEST(OwnOptimizers, ThatHaveNotHadATurnResumeToo) {
       same(run(own_recipe(), parts(), {.output = folder / "stopped", .resume = true}).weights, straight));
 }
 
+// The same layers, registered in either order; the first one learns from update 4 on.
+struct Ordered final : Task {
+  explicit Ordered(bool turned) {
+    torch::manual_seed(7);
+    torch::nn::Linear one(6, 16), two(16, 4);
+    for (const bool first : {!turned, turned}) {
+      if (first) a = net.register_module("a", one);
+      if (!first) b = net.register_module("b", two);
+    }
+  }
+  torch::nn::Module& module() override { return net; }
+  LossTerms loss(const Batch& batch) override {
+    return {at::cross_entropy_loss(b(a(batch.inputs).tanh()), batch.targets, {}, at::Reduction::Sum),
+            torch::tensor(static_cast<double>(batch.samples))};
+  }
+  void begin_update(const UpdateInfo& info) override {
+    for (torch::Tensor& each : a->parameters()) each.requires_grad_(info.trial || info.update > 3);
+  }
+
+  torch::nn::Module net;
+  torch::nn::Linear a{nullptr}, b{nullptr};
+};
+
+TEST(OwnOptimizers, ResumeAfterParametersWereRegisteredInAnotherOrder) {
+  const TemporaryFolder folder;
+  const auto torch_adam = [](Tensors all) -> Own {
+    return std::make_unique<torch::optim::Adam>(std::move(all), torch::optim::AdamOptions(0.01));
+  };
+  for (const bool own : {false, true}) {
+    const auto weights = [&](const std::string& name, bool turned, bool resume = false, int64_t stop = 0) {
+      Recipe r = own ? own_recipe() : test::small_recipe();
+      if (!own) r.optimizer.algorithm = {"adam", {}};
+      r.optimizer.clip_norm.reset();  // a norm rounds by the order of what it is of
+      r.execution.micro_batch = 8;
+      TrainerOptions options{.output = folder / cat(name, own), .resume = resume};
+      if (own) options.optimizers = {one(torch_adam)};
+      auto task = std::make_unique<Ordered>(turned);
+      const torch::nn::Linear a = task->a, b = task->b;
+      Trainer trainer(r, std::move(task), samples(), options);
+      trainer.on_update(
+          [=](const UpdateRecord& u) { return u.update == stop ? Flow::kStop : Flow::kContinue; });
+      trainer.fit();
+      Tensors all = copies(*a);
+      for (const torch::Tensor& each : copies(*b)) all.push_back(each);
+      return all;
+    };
+    const Tensors straight = weights("straight", false);
+    EXPECT_TRUE(same(weights("turned", true), straight));
+    for (const int64_t stop : {2, 5}) {
+      const std::string name = cat("stopped-", stop, '-');
+      weights(name, false, false, stop);
+      EXPECT_TRUE(same(weights(name, true, true), straight)) << name << own;
+    }
+  }
+}
+
 TEST(OwnOptimizers, TrialsLeaveNoTraceAndASearchedSizeIsATypedOne) {
   Recipe r = own_recipe();
   r.execution.micro_batch.reset();

@@ -497,6 +497,26 @@ TEST(Trainer, ResumeRefusesToChangeWhatIsLearnedUnlessAllowed) {
             20);
 }
 
+// As of a run that is killed while it is extended.
+TEST(Trainer, ARunThatGoesOnHasNoSummaryOfItsFormerEnd) {
+  const TemporaryFolder folder;
+  Recipe first = recipe();
+  first.stop.epochs = 1;
+  fit(first, folder / "run");
+  ASSERT_TRUE(fs::exists(folder / "run" / "summary.json"));
+  Recipe longer = first;
+  longer.stop.epochs = 2;
+  SmallRun run(longer, {.output = folder / "run", .resume = true, .allow_change = true});
+  int64_t without = 0;
+  run.trainer.on_update([&](const UpdateRecord&) {
+    without += fs::exists(folder / "run" / "summary.json") ? 0 : 1;
+    return Flow::kContinue;
+  });
+  EXPECT_EQ(run.trainer.fit().updates, 20);
+  EXPECT_EQ(without, 10);
+  EXPECT_EQ(read_json(folder / "run" / "summary.json").at("updates"), 20);
+}
+
 TEST(Trainer, ResumeWithAnotherMicroBatchKeepsTheEffectiveBatch) {
   const TemporaryFolder folder;
   Recipe first = recipe();
@@ -514,6 +534,24 @@ TEST(Trainer, ResumeWithAnotherMicroBatchKeepsTheEffectiveBatch) {
   const Json plan = read_json(folder / "run" / "plan.json");
   EXPECT_EQ(plan.at("micro_batch"), 9) << "what the user typed wins";
   EXPECT_EQ(plan.at("effective_batch"), effective) << "what was learned with stays";
+}
+
+TEST(Trainer, AResumeWithAnotherPlanHasAPeakOfItsOwn) {
+  const TemporaryFolder folder;
+  Recipe first = recipe();
+  first.execution.memory.budget = *Budget::parse(test::kSmallBudget);
+  {
+    SmallRun run(first, {.output = folder / "run"}, SmallNet::Middle::kNothing);
+    run.trainer.on_update([](const UpdateRecord& u) { return u.update < 5 ? Flow::kContinue : Flow::kStop; });
+    run.trainer.fit();
+  }
+  const int64_t before = read_json(folder / "run" / "summary.json").at("peak_bytes");
+  Recipe tight = first;
+  tight.execution.micro_batch = 10;
+  const Summary summary = fit(tight, folder / "run", true, SmallNet::Middle::kNothing);
+  EXPECT_GT(summary.updates, 5);
+  EXPECT_LT(summary.peak_bytes, before) << "in micro-batches of 10, not of 100";
+  EXPECT_TRUE(test::holds(test::slurp(folder / "run" / "metrics.jsonl"), "the plan is another one"));
 }
 
 TEST(Trainer, ResumeRefusesACheckpointOfAnotherModel) {

@@ -146,6 +146,7 @@ class _Eager:
         subject = self.subject
         subject.set_mode(subject.original, training)
         arguments, keywords = subject.arguments(_cloned(batch))
+        torch.clear_autocast_cache()  # the weights have changed since
         with autocast(precision, subject.device):
             return subject.outputs_of(subject.original(*arguments, **keywords), training)
 
@@ -374,14 +375,14 @@ def _turn_last_bits(tensor):
         tensor.detach().view(bits).bitwise_xor_(turned.to(bits))
 
 
-def _with_other_bits(tensor):
+def with_other_bits(tensor):
     tensor = tensor.clone()
     _turn_last_bits(tensor)
     return tensor
 
 
 @contextmanager
-def _other_last_bits(parameters):
+def other_last_bits(parameters):
     for parameter in parameters:
         _turn_last_bits(parameter)
     try:
@@ -405,8 +406,8 @@ class _Rounding:
         if self.precision != "fp32":
             other = self._pass(run, "fp32")
         else:
-            with _other_last_bits(self.eager.subject.parameters.values()):
-                other = self._pass(run, "fp32", _with_other_bits)
+            with other_last_bits(self.eager.subject.parameters.values()):
+                other = self._pass(run, "fp32", with_other_bits)
         return [list(zip(*lists)) for lists in zip(other, one)]
 
     def _pass(self, run, precision, changed=torch.clone):

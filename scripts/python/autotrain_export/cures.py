@@ -10,7 +10,7 @@ def readable(text):
     return SYMBOL.sub("n", text)
 
 
-# What the error says, where it arose says, or either: what is wrong, and what to do.
+# What the error says, where it arose says, or, with a line's end between them, both: what is wrong, and what to do.
 _KNOWN = (
     (r"\.numpy\(\)|__array__", "the module computes with NumPy, which no graph holds",
      "Compute with torch's own functions; tables may be made by NumPy in __init__ and kept by register_buffer."),
@@ -34,7 +34,9 @@ _KNOWN = (
      "Keep them dense, as x.to_dense(), or as lists of places and values that index_add and gather take."),
     (r"UnsupportedOperatorException", "PyTorch has no rule by which this operator of its own is traced: {error}",
      "Use others in its place: samples that are made of normal or uniform numbers, and h + (h.round() - h).detach() to round; quantise what was trained."),
-    (r"\(Batch[Nn]orm|\(SyncBatchNorm", "batch normalisation with momentum=None divides by a number that changes from batch to batch",
+    (r"Expected more than 1 value per channel", "the module normalises parts of its batch, of which one may be a single sample: {error}",
+     "Normalise the whole batch, which is a micro-batch here: execution.micro_batch says of how many samples."),
+    (r"data-dependent.*\n.*\((Batch[Nn]orm|SyncBatchNorm)", "batch normalisation with momentum=None divides by a number that changes from batch to batch",
      "Give it a momentum: BatchNorm2d(…, momentum=0.1)."),
     (r"\bjvp\(|jacfwd\(|hessian\(|forward_ad|linearize\(|two different devices meta", "derivatives in forward mode are traced by PyTorch for one size of the batch only",
      "Take them in reverse mode: torch.func.vjp, torch.func.grad or torch.autograd.grad(…, create_graph=True); torch.func.jacrev(torch.func.grad(f)) in the place of hessian(f)."),
@@ -83,6 +85,6 @@ def cure_of_size(place):
 def known(error, place):
     """(what is wrong, what to do) of an error's text that arose at a place; None where it is no known kind."""
     for pattern, wrong, cure in _KNOWN:
-        if re.search(pattern, error) or re.search(pattern, place):
+        if re.search(pattern, f"{error}\n{place}"):
             return wrong.format(error=readable(error)), cure
     return None

@@ -7,6 +7,8 @@ from functools import reduce
 import torch
 from torch.overrides import TorchFunctionMode
 
+from .half import HALF
+
 
 def take_along_dim(input, indices, dim=None):
     if dim is None or input.dim() != indices.dim():
@@ -70,13 +72,51 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     """Whatever the variances are, of which PyTorch refuses those below 0."""
     if not isinstance(var, torch.Tensor):
         return torch.nn.functional.gaussian_nll_loss(input, target, var, full, eps, reduction)
-    var = var.unsqueeze(-1) if var.shape == input.shape[:-1] else var.clone()
+    var = (var.unsqueeze(-1) if var.shape == input.shape[:-1] else var).clone()
     with torch.no_grad():
         var.clamp_(min=eps)
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)
     if full:
         loss = loss + 0.5 * math.log(2 * math.pi)
     return {"none": torch.Tensor.clone, "mean": torch.mean, "sum": torch.sum}[reduction](loss)
+
+
+def _single(tensor):
+    """As autocast gives a tensor to a loss: in float32 where it is in half precision."""
+    is_half = tensor is not None and tensor.dtype in HALF
+    return tensor.float() if is_half and torch.is_autocast_enabled(tensor.device.type) else tensor
+
+
+def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
+    """Of probabilities by the operators that PyTorch computes it by, which divides the sum by a plain number of samples."""
+    if not target.is_floating_point() or input.dim() < 2 or size_average is not None or reduce is not None:
+        return torch.nn.functional.cross_entropy(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing)
+    input, target, weight = map(_single, (input, target, weight))
+    classes = input.shape[1]
+    logarithms = input.log_softmax(1)
+    if label_smoothing > 0:
+        target = target * (1 - label_smoothing) + label_smoothing / classes
+    losses = logarithms * target
+    if weight is not None:
+        losses = losses * weight.view(1, classes, *[1] * (input.dim() - 2))
+    if reduction == "none":
+        return -losses.sum(1)
+    return -losses.sum() if reduction == "sum" else -losses.sum() / (input.numel() // classes)
+
+
+def multilabel_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
+    """Of classes up to the first -1, behind which PyTorch's own version for traces takes each for class 0.
+
+    input  [n, classes]; target  [n, classes], whole numbers"""
+    if input.dim() != 2 or size_average is not None or reduce is not None:
+        return torch.nn.functional.multilabel_margin_loss(input, target, size_average, reduce, reduction)
+    input = _single(input)
+    counts = (target == -1).cumsum(1) == 0
+    places = target.where(counts, 0)
+    one_of_them = torch.zeros_like(places).scatter_add(1, places, counts.long()) > 0
+    margins = (1 - input.gather(1, places).unsqueeze(2) + input.unsqueeze(1)).relu()  # [n, target, class]
+    losses = margins.where(counts.unsqueeze(2) & ~one_of_them.unsqueeze(1), 0).sum((1, 2)) / input.shape[1]
+    return {"none": torch.Tensor.clone, "mean": torch.mean, "sum": torch.sum}[reduction](losses)
 
 
 def one_hot(input, num_classes=-1):
@@ -92,7 +132,9 @@ _INSTEAD = {
     torch.gradient: gradient,
     torch.chain_matmul: chain_matmul,
     torch.linalg.multi_dot: multi_dot,
+    torch.nn.functional.cross_entropy: cross_entropy,
     torch.nn.functional.gaussian_nll_loss: gaussian_nll_loss,
+    torch.nn.functional.multilabel_margin_loss: multilabel_margin_loss,
     torch.nn.functional.one_hot: one_hot,
 }
 

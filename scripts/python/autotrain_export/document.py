@@ -50,6 +50,7 @@ class _Writer:
     def __init__(self):
         self.values = {}  # node → its reference, or its list of references
         self.count = 0
+        self.given = 0  # how many of the values no node makes
         self.nodes = []
 
     def value(self):
@@ -113,6 +114,13 @@ class _Writer:
     def make_complex(self, node):
         pairs, self.values[node] = self.values[node], self.value()
         self.nodes.append({"op": "aten::view_as_complex", "overload": "", "args": [{"v": pairs}], "out": [self.values[node]]})
+
+    def made(self, value):
+        """A value that a node makes: a copy of one that is given."""
+        if value >= self.given:
+            return value
+        self.nodes.append({"op": "aten::clone", "overload": "", "args": [{"v": value}, {"default": True}], "out": [self.value()]})
+        return self.count - 1
 
     def size_operator(self, node):
         arguments = [self.encode(argument) for argument in node.args]
@@ -180,6 +188,7 @@ def write_graph(graph_module, given, constants, training, loss):
     writer.count += len(constants)
     for node in placeholders[given:] if training else placeholders[given:-1]:
         writer.values[node] = writer.value()
+    writer.given = writer.count
     results = None
     for node in graph.nodes:
         if node.op == "get_attr":
@@ -191,9 +200,9 @@ def write_graph(graph_module, given, constants, training, loss):
         elif node.op == "call_function":
             _write_call(writer, node)
     numbers = [None if result is None else writer.reference(result) for result in results]
-    outputs = {"loss" if loss else "prediction": numbers[0]}
+    outputs = {"loss" if loss else "prediction": writer.made(numbers[0])}
     if not training and len(numbers) > 1:
-        outputs["prediction"] = numbers[1]
+        outputs["prediction"] = writer.made(numbers[1])
     return {"nodes": writer.nodes, **outputs, "gradients": numbers[1:] if training else []}
 
 

@@ -1,5 +1,6 @@
+import os
 import re
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import torch
@@ -50,14 +51,27 @@ def export(module, example, output, precisions=("fp32", "bf16"), output_part=Non
     for precision in precisions:
         if precision not in PRECISIONS:
             raise ExportError(f"--precision {precision}: expected {', '.join(PRECISIONS)}")
+    if not isinstance(output, (str, os.PathLike)):
+        raise ExportError(f"--output {output}: expected the name of a file")
     if not str(output) or Path(output).is_dir():
         raise ExportError(f"--output {output}: expected the name of a file" + (", and this is a folder" if str(output) else ""))
     if not Path(output).resolve().parent.is_dir():
         raise ExportError(f"{output}: its folder does not exist")
     if torch.is_inference_mode_enabled():
         raise ExportError("tensors that are made in inference mode have no gradients: export the module outside of torch.inference_mode()")
-    with torch.enable_grad(), torch.autocast("cpu", enabled=False), torch.autocast("cuda", enabled=False):
+    with torch.enable_grad(), _no_autocast():
         return _export(take_apart(module, examples, output_part, loss), examples, Path(output), precisions, source, say, loss, long, progress)
+
+
+@contextmanager
+def _no_autocast():
+    """The caller's autocast is off. Where it is none, there is no other around those of single passes, which forget the weights that they
+    have cast when the outermost of them is left."""
+    with ExitStack() as stack:
+        for kind in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(kind):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+        yield
 
 
 def _name(part, option):
@@ -76,7 +90,8 @@ def _export(subject, examples, output, precisions, source, say, loss, long, prog
         if tensor.is_inference():
             refuse(subject.original, name, f"{name} was made in inference mode, so it has no gradient", "Make the module outside of torch.inference_mode().")
     with plainly(subject.module, subject.original), _left_as_it_was(subject):
-        with _refusing(subject):
+        # A function that the module keeps may be of the user's own object, and write to its buffers.
+        with _refusing(subject), values_kept(subject.module, subject.parameters.values()):
             progress("running the module once")
             numbers = Numbers(subject.module)
             examples, outputs, beside = _run_once(subject, examples, precisions, say)

@@ -132,6 +132,11 @@ def _packing(*_):
     )
 
 
+def _as_written(function, *arguments, call=torch.jit.ScriptFunction.__call__, **keywords):
+    """A scripted function as it was written in Python, where its sizes stay symbols."""
+    return getattr(function, "_torchdynamo_inline", lambda *given, **named: call(function, *given, **named))(*arguments, **keywords)
+
+
 @contextmanager
 def _without_fast_path():
     """Keeps torch.nn's encoder layers from the kernel that runs a whole layer in evaluation, which cannot be traced."""
@@ -157,17 +162,13 @@ def _quiet():
             logger.setLevel(level)
 
 
-@contextmanager
-def _dense_gradients(modules):
+def _embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     """Sparse gradients are the same numbers, laid out in a way that no optimizer here takes."""
-    sparse = [part for module in modules for part in module.modules() if getattr(part, "sparse", None) is True]
-    for part in sparse:
-        part.sparse = False
-    try:
-        yield
-    finally:
-        for part in sparse:
-            part.sparse = True
+    return torch._C._VariableFunctions.embedding(weight, indices, padding_idx, scale_grad_by_freq, False)
+
+
+def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, *rest, **keywords):
+    return torch._C._VariableFunctions.embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, False, *rest, **keywords)
 
 
 def _configurations(modules):
@@ -190,7 +191,8 @@ def plainly(*modules, tracing=False):
     with ExitStack() as stack:
         stack.enter_context(_without_fast_path())
         stack.enter_context(_quiet())
-        stack.enter_context(_dense_gradients(modules))
+        stack.enter_context(put(torch, "embedding", _embedding))
+        stack.enter_context(put(torch, "embedding_bag", _embedding_bag))
         stack.enter_context(torch.compiler.set_stance("force_eager"))
         stack.enter_context(torch._dynamo.config.patch(error_on_nested_fx_trace=False))
         for configuration in _configurations(modules):
@@ -208,6 +210,7 @@ def plainly(*modules, tracing=False):
                 stack.enter_context(put(utilities, "is_torchdynamo_compiling", lambda: True))
             stack.enter_context(put(torch.nn.Module, "_apply", _apply_if_it_changes))
             stack.enter_context(put(torch._VF, "_pack_padded_sequence", _packing))
+            stack.enter_context(put(torch.jit.ScriptFunction, "__call__", _as_written))
             stack.enter_context(put(torch, "affine_grid_generator", _affine_grid))
             for kind in (FakeTensor, torch.SymFloat, torch.SymInt):
                 stack.enter_context(put(kind, "__format__", _in_a_text))

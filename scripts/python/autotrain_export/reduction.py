@@ -12,7 +12,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from .checking import copies, far, scale_of
+from .again import parameters_again
+from .checking import copies, far, other_last_bits, scale_of, with_other_bits
 from .comparisons import Comparisons
 from .errors import ExportError
 from .machine import of_machine
@@ -23,12 +24,18 @@ TOLERANCE = 1e-4  # of the loss: float32 adds up in another order
 DEFAULT = -100  # of what PyTorch's losses ignore: it says nothing of a module
 IGNORED = (DEFAULT, -1)  # targets of these values count for nothing by custom
 SCALES = (10, 100, 1000, 0.1, 0.01)  # of what is drawn, where its losses are 0
+FACTORS = (10, 0.1, None, None)  # of weights; None: another one for each tensor, up to SPREAD and down to 1 / SPREAD
+MORE_FACTORS = (3, 30, 0.3, None, None, None, None)  # for modules of up to SMALL numbers that learn
+SMALL = 1 << 22
+SPREAD = 10
+MARGIN = 100  # times what rounding does to losses says nothing
 
 
 def reduction_of(subject, examples):
     """"mean" or "sum", and those targets that count for nothing by custom and must not occur, since the loss is neither with them. Raises
     ExportError where it is neither without them, or where the losses do not tell."""
     possible, unusable = _left_of({"mean", "sum"}, _cases(subject, examples), subject)
+    possible, _ = _left_of(possible, _cases_of_other_weights(subject, examples, unusable), subject)
     if len(possible) > 1:  # a tolerance may be larger, or smaller, than what is drawn
         possible, _ = _left_of(possible, _scaled_cases(subject, examples), subject)
     if len(possible) > 1:
@@ -58,16 +65,16 @@ def _left_of(possible, cases, subject):
                 f"{PARTS[0]} and {PARTS[1]} are {losses[1]:.6g} and {losses[2]:.6g} ({what})"
                 + (f":\n  {place}\n" if place else ".\n") +
                 "Cut into micro-batches, such a batch would learn something else. Return the mean over the samples, or their sum; a mean over what is not "
-                "ignored or masked, or by class weights, weighs batches by that, and a loss that compares samples with each other, as those of contrast do, is "
+                "ignored or masked, or above a threshold, or by class weights, weighs batches by that, and a loss that compares samples with each other, as those of contrast do, is "
                 "of a whole batch. Or leave the loss to the recipe, which knows these weights: loss: {name: cross_entropy}."
             )
     return possible, unusable
 
 
-def _losses_or_none(subject, batch, may_fail, training):
+def _losses_or_none(subject, batch, may_fail, training, parameters=None):
     """None where the module does not know such numbers, or its loss of them is no number."""
     try:
-        losses = _losses(subject, batch, training)
+        losses = _losses(subject, batch, training, parameters or subject.parameters)
     except Exception as error:
         if may_fail and not of_machine(error):
             return None
@@ -104,6 +111,50 @@ def _scaled_cases(subject, examples):
     for scale in SCALES:
         batch = tuple(tensor * scale if tensor.dtype.is_floating_point else tensor for tensor in examples.batch(sum(PARTS), seed=11))
         yield from _of_batch(subject, batch, f"random samples, {scale:g} times as large")
+
+
+def _random_batch(examples, number, unusable):
+    """One of several, whose targets have none of the unusable."""
+    batch = examples.batch(sum(PARTS), seed=11 + number)
+    if any(bool((batch[-1] == value).any()) for value in unusable):
+        return examples.batch(sum(PARTS), seed=11)  # whose loss was the mean, or the sum
+    return batch
+
+
+def _cases_of_other_weights(subject, examples, unusable):
+    """Cases of random samples by other weights, since what is left out by the values of losses may leave out nothing at first, as each sample is
+    a hard one of a module that has learned nothing. Where they tell otherwise, and rounding alone makes losses as different, they tell nothing."""
+    learning = sum(subject.parameters[name].numel() for name in subject.learning)
+    for number, factor in enumerate((*FACTORS, *(MORE_FACTORS if learning <= SMALL else ()))):
+        batch = _random_batch(examples, number, unusable)
+        weights = _other_weights(subject, factor, torch.Generator().manual_seed(number))
+        for training in (False, True) if _trains_alike(subject) else (False,):
+            losses = _losses_or_none(subject, batch, True, training, weights)
+            if losses is None or (not _reductions(*losses) and _is_rounding(subject, batch, training, weights, losses)):
+                continue
+            yield losses, f"random samples, from other weights{', in training mode' if training else ''}", None
+        del weights
+
+
+def _other_weights(subject, factor, generator):
+    """Copies of the parameters, of which those that learn are `factor` times as large."""
+    parameters = parameters_again(subject)
+    with torch.no_grad():
+        for name in subject.learning:
+            parameters[name].mul_(factor or SPREAD ** (2 * torch.rand((), generator=generator).item() - 1))
+    return parameters
+
+
+def _is_rounding(subject, batch, training, parameters, losses):
+    """Whether losses are as far from each reduction as the last bits of weights and inputs take them."""
+    with other_last_bits(parameters.values()):
+        others = _losses_or_none(subject, tuple(map(with_other_bits, batch)), True, training, parameters)
+    if others is None:
+        return True
+    a, b = PARTS
+    whole, first, second = losses
+    off = min(abs(whole - (a * first + b * second) / (a + b)), abs(whole - (first + second)))
+    return off <= MARGIN * max(abs(one - other) for one, other in zip(losses, others))
 
 
 def _trains_alike(subject):
@@ -188,11 +239,11 @@ class _StandStill(TorchDispatchMode):
         return result
 
 
-def _losses(subject, batch, training):
+def _losses(subject, batch, training, parameters):
     """Of the batch, and of its parts."""
 
     def loss(first, end):
-        tensors = {**subject.parameters, **copies(subject.buffers)}
+        tensors = {**parameters, **copies(subject.buffers)}
         with torch.no_grad(), _StandStill():
             return subject.run(tensors, [tensor[first:end].clone() for tensor in batch], training)[0].item()
 

@@ -52,6 +52,7 @@ class Subject:
         """What the module with these tensors instead of its own gives: see `outputs_of`."""
         self.set_mode(self.module, training)
         self.set_mode(self.original, training)  # of which a function that was put in the place of a forward pass may know
+        torch.clear_autocast_cache()  # which holds weights of the pass before, cast, where the caller has an autocast of its own
         arguments, keywords = self.arguments(batch)
         given = {**tensors, **{name: tensors[first] for name, first in self.other_names.items() if name in self.other_places}}
         returned = torch.func.functional_call(self.module, given, arguments, keywords, tie_weights=False)
@@ -132,18 +133,32 @@ def _argument_names(module, examples):
             raise ExportError(f"--example {name}=…: stands twice")
         if name not in known and not takes_any:
             raise ExportError(f"--example {name}=…: the module's forward pass has no such argument; it has {', '.join(known)}")
-    rest = (name for name in known if name not in given)
-    return [example.name or next(rest, f"input {place + 1}") for place, example in enumerate(examples.all)]
+    rest = [name for name in known if name not in given]
+    names = [example.name or (rest.pop(0) if rest else f"input {place + 1}") for place, example in enumerate(examples.inputs)]
+    if examples.targets is not None:
+        names.append(examples.targets.name or _name_of_targets(inspect.signature(module.forward).parameters, rest) or f"input {len(names) + 1}")
+    return names
+
+
+TARGETS = ("labels", "label", "targets", "target", "y")  # as forward passes call them
+
+
+def _name_of_targets(declared, rest):
+    """Among the names of the arguments that are left: the next, or, where that may be left out, the one that is called as targets are."""
+    called_so = [name for name in TARGETS if name in rest]
+    needed = [name for name in rest[:1] if declared[name].default is inspect.Parameter.empty]
+    return next(iter((*needed, *called_so, *rest)), None)
 
 
 def _positional(module, names, examples):
     """How many of the inputs are handed over by their places, the others by their names: all, where nobody named any and none is to be
-    named; else those whose arguments have no name to a caller."""
+    named, as targets are behind an argument that is left out; else those whose arguments have no name to a caller."""
     declared = inspect.signature(module.forward).parameters
     kinds = [declared[name].kind if name in declared else None for name in names]
-    if not any(example.name for example in examples.all) and inspect.Parameter.KEYWORD_ONLY not in kinds:
-        return len(names)
     first = list(declared)[: len(names)]
+    leaves_out = names != first and all(name in declared for name in names)
+    if not any(example.name for example in examples.all) and inspect.Parameter.KEYWORD_ONLY not in kinds and not leaves_out:
+        return len(names)
     return max((place + 1 for place, kind in enumerate(kinds) if kind == inspect.Parameter.POSITIONAL_ONLY and names[: place + 1] == first[: place + 1]), default=0)
 
 
@@ -278,9 +293,15 @@ def refuse(module, name, wrong, cure):
 def refuse_written(subject, name):
     cure = ("Make it a buffer, or write to a copy; a module that sets its parameters by its first batch is run once where it is made; an average of "
             "weights is a recipe's section average.")  # fmt: skip
-    if getattr(subject.module.get_submodule(name.rpartition(".")[0]), "max_norm", None) is not None:
+    by = "forward pass"
+    part = subject.module.get_submodule(name.rpartition(".")[0])
+    if getattr(part, "merge_weights", False):
+        by, cure = "train() or eval()", "Adapters that are merged so: make them with merge_weights=False; or leave them out, and train others by a recipe's model.lora."
+    elif type(part).train is not torch.nn.Module.train:
+        by = "forward pass, or its train() or eval(),"
+    if getattr(part, "max_norm", None) is not None:
         cure = "An embedding with max_norm scales its weights so: leave max_norm out, or divide what was looked up by its norm."
-    refuse(subject.original, name, f"the module's forward pass writes to its parameter {name}", cure)
+    refuse(subject.original, name, f"the module's {by} writes to its parameter {name}", cure)
 
 
 def _check_quantisers(module):
