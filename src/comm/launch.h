@@ -36,9 +36,9 @@ Environment process_environment();
 /// The name of this machine.
 std::string own_host();
 
-/// Asks torchrun's variables, then Slurm's (of a job step: what `srun` starts), Open MPI's, and then those that
-/// MPICH and Intel MPI share; one rank where none of them started more. @throws Error(kUsage) naming the variable that is missing, is no number
-/// or contradicts another.
+/// Asks torchrun's variables, then Slurm's (of a job step: what `srun` starts), Open MPI's, and then those
+/// that MPICH and Intel MPI share; one rank where none of them started more. @throws Error(kUsage) naming the
+/// variable that is missing, is no number or contradicts another.
 Launch detect_launch(const Environment& environment);
 
 /// Holds a process group of the caller's own against what the launcher's variables say, if there are any.

@@ -77,7 +77,15 @@ int64_t Attempts::after_failure(int64_t size, const std::function<int64_t()>& sm
 void refuse_too_much_gathered(Workbench& bench, const Dataset& data, const std::string& split) {
   if (!bench.device->torch_device().is_cpu()) return;
   bench.device->memory().empty_cache();
-  const Gathering gathering = gathered_by_metrics(bench, data, split);
+  Gathering gathering;
+  try {
+    gathering = gathered_by_metrics(bench, data, split);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (lacks_memory(error)) return;  // for a single sample: whoever goes on says so
+    throw;
+  }
   const MemoryStatement memory = memory_statement(bench);
   if (gathering.at_once() < (memory.budget - memory.floor()) / 2) return;
   throw too_much_gathered(gathering, cat("beside the model's, of a budget of ", format_bytes(memory.budget)));

@@ -50,7 +50,7 @@ std::string statistics_of_single_values(Workbench& bench, int64_t samples) {
     Loader loader(*bench.data.train, bench.stream, repeated({consecutive(0, samples)}),
                   {.prefetch = 0, .channels_last = bench.loader.channels_last});
     const Batch batch = bench.device->upload(*loader.next());
-    const torch::NoGradGuard no_gradients;
+    const torch::AutoGradMode with_gradients(true);  // a loss may differentiate
     const OperatorScope<SingleValues> scope(single);
     loss_terms(*bench.task, batch);
   } catch (const Error& error) {

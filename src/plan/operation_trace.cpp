@@ -67,7 +67,7 @@ struct Recording {
 enum class Measure { kNothing, kSamples };
 
 void record(Task& task, const Batch& batch, Precision precision, Measure measure, Recording& into) {
-  const torch::NoGradGuard no_gradients;
+  const torch::AutoGradMode with_gradients(true);  // a loss may differentiate
   const AutocastScope autocast(batch.inputs.device().type(), precision);
   into.samples = measure == Measure::kSamples ? batch.samples : 0;
   for (const auto& parameter : task.module().named_parameters()) {

@@ -110,15 +110,19 @@ class CheckedTask final : public Task {
   // One that a forward pass registers and every pass writes to: what it was before a trial, nobody knows. A
   // constant that is made when it is first asked for may be.
   void look_for_late_buffers() {
-    if (looks_for_late_left_ == 0) return;
+    if (looks_for_late_left_ == 0) return late_.clear();
     --looks_for_late_left_;
     for (const auto& item : module_->named_buffers()) {
       const torch::Tensor& buffer = item.value();
       if (!buffer.defined() || early_.contains(buffer.unsafeGetTensorImpl())) continue;
       const auto version = static_cast<int64_t>(buffer._version());
-      const auto [late, is_new] =
-          late_.try_emplace(buffer.unsafeGetTensorImpl(), Late{.buffer = buffer, .version = version});
-      if (is_new || late->second.version == version) continue;
+      Late& late = late_[buffer.unsafeGetTensorImpl()];
+      const bool is_new = !late.buffer.defined();
+      if (is_new) late = {.buffer = buffer, .value = buffer.detach().clone()};
+      // What is put back after a trial is written to, and is what it was.
+      const bool differs = late.version != version && !late.value.equal(buffer);
+      late.version = version;
+      if (is_new || !differs) continue;
       fail("Task::module",
            cat("has a buffer ", item.key(),
                " that a pass registered and later ones write to: what trials wrote to it cannot be put back"),
@@ -237,7 +241,7 @@ class CheckedTask final : public Task {
  private:
   // A buffer that a pass registered, as it was when it was first seen.
   struct Late {
-    torch::Tensor buffer;
+    torch::Tensor buffer, value;
     int64_t version = 0;
   };
 

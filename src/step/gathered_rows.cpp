@@ -45,7 +45,7 @@ RowsOfRanks rows_in(const std::vector<Ranks::Note>& notes) {
     layout.rows.push_back(notes[rank].at(kRows).get<int64_t>());
     if (layout.rows.back() == 0) continue;
     const auto sizes = notes[rank].at(kSizes).get<Sizes>();
-    layout.wide |= notes[rank].at(kWide).get<bool>();
+    layout.wide |= notes[rank].value(kWide, false);
     if (!known) known = rank, layout.sizes = sizes;
     if (sizes == layout.sizes) continue;
     throw Error(ExitCode::kBrokenContract, "in_two_passes",
