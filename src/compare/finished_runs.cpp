@@ -103,9 +103,11 @@ std::vector<std::string> events_of(const fs::path& metrics) {
   return events;
 }
 
-// How much of its run one made that completed. A callback may have paused it, as halving and races do.
-double share_made(const StopRecipe& stop, const Json& summary) {
-  if (summary.value("stopped_by", "") != to_string(StopReason::kCallback)) return 1;
+// How much of its run one made that completed. A study may have paused it, as halving and races do.
+double share_made(const fs::path& folder, const StopRecipe& stop, const Json& summary) {
+  if (summary.value("stopped_by", "") != to_string(StopReason::kCallback) ||
+      !fs::exists(folder / kPausedMark))
+    return 1;
   return share_of_run(stop, {.update = summary.at("updates"),
                              .samples = summary.at("samples"),
                              .epoch = number_or_nan(summary.at("epochs"))});
@@ -162,7 +164,7 @@ FinishedRun read_run(const fs::path& folder) {
     const std::string status = json.at("status");
     if (status == "completed") {
       run.outcome.failure.clear();
-      run.outcome.share = share_made(run.recipe.stop, json);
+      run.outcome.share = share_made(folder, run.recipe.stop, json);
       return read_end(folder, json, run.outcome);
     }
     const Json error = json.value("error", Json());
@@ -258,12 +260,11 @@ std::string set_paused_apart(std::vector<FinishedRun>& runs) {
     if (!is_paused(run)) continue;
     const std::string place = cat("at ", format_percent(run.outcome.share, 0), " of its run");
     paused.push_back(cat(run.folder.filename().string(), " ", place));
-    if (have_ends.contains(run.outcome.recipe))
-      run.outcome.failure = cat("was stopped by a callback ", place);
+    if (have_ends.contains(run.outcome.recipe)) run.outcome.failure = cat("was paused by a study ", place);
   }
   if (paused.empty()) return "";
   return cat(paused.size(), " of ", runs.size(), paused.size() == 1 ? " runs was" : " runs were",
-             " stopped before the end by a callback, as halving and races do, and nothing is said of ",
+             " paused before the end, as halving and races do, and nothing is said of ",
              paused.size() == 1 ? "it" : "them", " (", some_of(paused),
              "); autotrain train --resume goes on with a run");
 }

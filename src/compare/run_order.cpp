@@ -130,6 +130,8 @@ Json train(const RunOrder& order) {
     Trainer trainer = trainer_of(order, recipe);
     if (order.share < 1) pause_at(trainer, recipe.stop, order.share);
     summary = trainer.fit();
+    if (keeps_results() && order.share < 1 && summary.stopped_by == StopReason::kCallback)
+      write_file(order.folder / kPausedMark, "paused by a study, which may go on with it\n");
     plan = trainer.plan();
   }
   stop_if_interrupted("study", "stopped by a signal");

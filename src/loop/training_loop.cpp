@@ -111,7 +111,7 @@ std::optional<double> TrainingLoop::loss_ahead() {
   const int64_t samples = horizon_.next_window(session_.learned(), effective());
   if (samples == 0 || !may_keep_to_itself()) return std::nullopt;
   told_last_update_ = false;
-  modes_.keep(bench_.task->module());
+  keep_modes();
   try {
     UpdateInfo info = info_of(position_.updates + 1, position_.cursor);
     info.trial = true;
@@ -144,7 +144,7 @@ void TrainingLoop::train_window() {
   note_stage();
   const int64_t samples = horizon_.next_window(session_.learned(), effective());
   const auto decide = [this] { return decide_update(); };
-  modes_.keep(bench_.task->module());
+  keep_modes();
   bench_.step.set_info(info_of(position_.updates + (queued_.figures.valid() ? 2 : 1), position_.cursor));
   const WindowRunner::End end = windows_.run(samples, decide, queued_);
   told_last_update_ = end == WindowRunner::End::kQueued;
@@ -167,6 +167,11 @@ UpdateInfo TrainingLoop::info_of(int64_t update, int64_t cursor) const {
   return {.update = update,
           .samples = cursor,
           .epoch = static_cast<double>(cursor) / static_cast<double>(bench_.stream.size())};
+}
+
+// Nobody acts between the windows of a recipe's own run.
+void TrainingLoop::keep_modes() {
+  if (!bench_.data.from_recipe) modes_.keep(bench_.task->module());
 }
 
 // Evaluations go by what `begin_update` sets, such as a weight that rises. A session that has made no update

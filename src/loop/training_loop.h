@@ -53,6 +53,7 @@ class TrainingLoop {
   void after_step();
   void look_at_states();
   UpdateInfo info_of(int64_t update, int64_t cursor) const;
+  void keep_modes();
   void tell_last_update();
   void record_skipped(const UpdateOutcome& outcome);
   void record_uncounted();

@@ -88,7 +88,7 @@ class Merger {
       return;
     }
     if (chooses_other_row(base, over)) {
-      for (YamlEntry& entry : base.entries) entry.of_other_row = true;
+      for (YamlEntry& entry : base.entries) entry.of_other_row |= !entry.of_override;
     }
     merge_entries(base, over, path + ".");
   }

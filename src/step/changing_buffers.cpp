@@ -79,6 +79,7 @@ void ChangingBuffers::save() {
   } else {
     find_buffers();
   }
+  ++windows_;
   note_memory();
   for (FlatCopies& copies : small_) copies.save();
   if (!live_.empty()) at::_foreach_copy_(copies_, live_);
@@ -118,8 +119,10 @@ void ChangingBuffers::put_back_memory() {
   }
 }
 
-bool ChangingBuffers::have_large_constants() const {
-  return std::ranges::any_of(large_, [](const Large& large) { return !large.parameter; });
+bool ChangingBuffers::may_be_first_written() const {
+  constexpr int64_t kWatched = 64;
+  return windows_ <= kWatched &&
+         std::ranges::any_of(large_, [](const Large& large) { return !large.parameter; });
 }
 
 void ChangingBuffers::note_unseen_changes() {

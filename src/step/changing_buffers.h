@@ -48,8 +48,10 @@ class ChangingBuffers {
     std::optional<OperatorScope<ChangingBuffers, false>> scope_;
   };
 
-  /// Whether there are large buffers, or such a state, that nothing has written to yet.
-  bool have_large_constants() const;
+  /// Whether there are large buffers, or such a state, that nothing has written to yet, in the first windows.
+  /// Later ones are not watched for them, which every operator would pay for: who writes to one then for the
+  /// first time has it copied from the next window on.
+  bool may_be_first_written() const;
 
   /// Throws, once, what kept a buffer from being copied before an operation wrote to it; else does nothing.
   void rethrow_failure();
@@ -115,6 +117,7 @@ class ChangingBuffers {
   std::vector<torch::Tensor> copies_;
   std::vector<Large> large_;  // those without a copy, parameters among them
   WrittenArguments written_;
+  int64_t windows_ = 0;  // that began
   bool found_ = false;
   bool settled_ = false;  // a whole window was watched
   bool copying_ = false;

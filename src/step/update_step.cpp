@@ -271,7 +271,7 @@ void UpdateStep::look_for_other_memory() {
 
 // What recordings do, no operator tells. A recipe's models write in every pass to what they ever write to.
 bool UpdateStep::always_watches() const {
-  return own_code_ && !recording_ && buffers_.have_large_constants();
+  return own_code_ && !recording_ && buffers_.may_be_first_written();
 }
 
 // Null: it was not recorded, and is done without this time. Which buffers change is known after a window.

@@ -149,7 +149,7 @@ TEST(Compare, HalvingTrainsTheBestOnToTheBitsOfARunWithoutPauses) {
   for (const RecipeFigures& recipe : found.recipes) ended.insert(recipe.final.count);
   EXPECT_EQ(ended, (std::multiset<int64_t>{0, 0, 2, 2})) << "a pause is no end";
   EXPECT_EQ(found.samples, halved.samples) << "and sets no common length";
-  EXPECT_TRUE(test::holds(join(found.terms.warnings, " "), "4 of 8 runs were stopped before the end"));
+  EXPECT_TRUE(test::holds(join(found.terms.warnings, " "), "4 of 8 runs were paused before the end"));
 
   options.halving = {};
   const auto of_whole_runs = [&](const char* name) {

@@ -202,12 +202,12 @@ TEST(ChangingBuffers, TellWhatWasWrittenToWhileNobodyWatched) {
   ChangingBuffers buffers(net);
   buffers.save();
   EXPECT_FALSE(buffers.changed_for_good());
-  EXPECT_TRUE(buffers.have_large_constants());
+  EXPECT_TRUE(buffers.may_be_first_written());
   net.buffer.mul_(2);
   EXPECT_TRUE(buffers.changed_for_good());
   EXPECT_EQ(buffers.first_unwatched(), "buffer");
   buffers.save();
-  EXPECT_FALSE(buffers.have_large_constants());
+  EXPECT_FALSE(buffers.may_be_first_written());
   net.buffer.mul_(2);
   EXPECT_FALSE(buffers.changed_for_good()) << "it is copied from now on";
   const torch::NoGradGuard no_gradients;

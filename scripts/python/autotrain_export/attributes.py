@@ -51,8 +51,15 @@ def _flat(entries, kind):
     return [part for entry in entries for part in entry] if issubclass(kind, dict) else entries
 
 
-def _containers(value, depth, objects):
-    """objects  whether the attributes of objects count, and what tuples hold, too"""
+PLAIN = (str, bytes, int, float, complex, bool, type(None))
+
+
+def _containers(value, depth, objects, seen):
+    """objects  whether the attributes of objects count, and what tuples hold, too
+    seen     by identity, how deep each was looked into: many may hold the same one"""
+    if type(value) in PLAIN or seen.get(id(value), -1) >= depth:
+        return
+    seen[id(value)] = depth
     held = attributes_of(value) if objects and not isinstance(value, (*KINDS, tuple)) else value
     if depth == 0 or not isinstance(held, (*KINDS, tuple) if objects else KINDS):
         return
@@ -60,7 +67,7 @@ def _containers(value, depth, objects):
     if not isinstance(held, tuple):
         yield held
     for item in [item for _, item in items] if isinstance(held, dict) else items:
-        yield from _containers(item, depth - 1, objects)
+        yield from _containers(item, depth - 1, objects, seen)
 
 
 def _refill(container, before):
@@ -81,7 +88,8 @@ class Contents:
     objects  whether the attributes of objects are among them"""
 
     def __init__(self, values, depth=DEPTH, objects=False):
-        found = (each for value in values for each in _containers(value, depth, objects))
+        seen = {}
+        found = (each for value in values for each in _containers(value, depth, objects, seen))
         self.containers = {id(each): (each, _entries(each)) for each in found}
 
     def put_back(self):

@@ -11,7 +11,7 @@ from itertools import count
 import torch
 
 from .again import SEED, differ, outputs_in_both_modes, parameters_again
-from .attributes import DEPTH, Contents, attributes_kept, attributes_of, is_own, kind_of
+from .attributes import DEPTH, PLAIN, Contents, attributes_kept, attributes_of, is_own, kind_of
 from .places import is_theirs
 from .subject import refuse, tensors_in
 
@@ -37,13 +37,13 @@ class Numbers:
 
     def now(self):
         """(place, path, whether it is a length) → number."""
-        found = {}
+        found, seen = {}, {}
         for place, (_, _, holder) in enumerate(self.places):
             for name, value in vars(holder).items():
                 if name == "_buffers" and isinstance(holder, torch.nn.Module):
                     value = {key: buffer for key, buffer in value.items() if key in holder._non_persistent_buffers_set}
                 if name not in TENSORS:
-                    found |= {(place, path, is_length): number for path, is_length, number in _numbers(value, ((True, name),), DEPTH)}
+                    found |= {(place, path, is_length): number for path, is_length, number in _numbers(value, ((True, name),), DEPTH, seen)}
         return found
 
     def put(self, key, number):
@@ -71,10 +71,11 @@ class Numbers:
         return self.places[place][1] + "".join(f".{name}" if is_attribute else f"[{name!r}]" for is_attribute, name in path)
 
 
-def _numbers(value, path, depth):
+def _numbers(value, path, depth, seen):
     """(path, whether it is a length, number) of those that a value is or holds.
 
-    path  of pairs: whether it is an attribute, and its name, or the key or the place of an entry"""
+    path  of pairs: whether it is an attribute, and its name, or the key or the place of an entry
+    seen  by identity, how deep containers and objects were looked into, and they themselves: many may hold the same one"""
     if type(value) in (int, float):  # others of these kinds stand for something else
         yield path, False, value
     elif type(value) is count:
@@ -84,12 +85,13 @@ def _numbers(value, path, depth):
         plain = type(value) is torch.Tensor and not torch._C._functorch.is_functorch_wrapped_tensor(value)
         if plain and not value.is_meta and value.numel() == 1 and value.dtype != torch.bool and not value.requires_grad:
             yield path, False, value.item()
-    elif depth > 0:
+    elif depth > 0 and type(value) not in PLAIN and seen.get(id(value), (0,))[0] < depth:
+        seen[id(value)] = depth, value
         if type(value) in (list, deque) and next(tensors_in(value), None) is None:
             yield path, True, len(value)
         attributes = attributes_of(value)
         for name, item in _entries(value if attributes is None else attributes):
-            yield from _numbers(item, (*path, (attributes is not None, name)), depth - 1)
+            yield from _numbers(item, (*path, (attributes is not None, name)), depth - 1, seen)
 
 
 def _entries(value):
