@@ -312,6 +312,10 @@ TEST(Load, WhatOverridesGiveIsReadOrRefusedWhateverTheirOrder) {
                           "key of sgd, not of adamw"));
   EXPECT_TRUE(
       test::holds(load_error("optimizer: {name: sgd}", {"optimizer.beta1=0.9"}).what(), "not of sgd"));
+  EXPECT_TRUE(test::holds(
+      load_error("", {"optimizer.name=sgd", "optimizer.momentum=0.9", "optimizer.name=adamw"}).what(),
+      "key of sgd, not of adamw"))
+      << "of a file that says nothing of it";
 }
 
 TEST(Load, OverridesThatComeBackToTheRowOfTheFileKeepItsKeys) {
