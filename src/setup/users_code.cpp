@@ -119,10 +119,8 @@ class CheckedTask final : public Task {
       Late& late = late_[buffer.unsafeGetTensorImpl()];
       const bool is_new = !late.buffer.defined();
       if (is_new) late = {.buffer = buffer, .value = buffer.detach().cpu().clone()};
-      // What is put back after a trial is written to, and is what it was; a table may grow with what it is
-      // asked for.
-      const bool differs = late.version != version && !begins_with(buffer.detach().cpu(), late.value);
-      if (!differs && late.value.sizes() != buffer.sizes()) late.value = buffer.detach().cpu().clone();
+      // What is put back after a trial is written to, and is what it was.
+      const bool differs = late.version != version && !late.value.equal(buffer.detach().cpu());
       late.version = version;
       if (is_new || !differs) continue;
       fail("Task::module",
@@ -130,15 +128,6 @@ class CheckedTask final : public Task {
                " that a pass registered and later ones write to: what trials wrote to it cannot be put back"),
            "register it when the module is made");
     }
-  }
-
-  static bool begins_with(torch::Tensor buffer, const torch::Tensor& value) {
-    if (buffer.dim() != value.dim()) return false;
-    for (int64_t axis = 0; axis < value.dim(); ++axis) {
-      if (buffer.size(axis) < value.size(axis)) return false;
-      buffer = buffer.narrow(axis, 0, value.size(axis));
-    }
-    return value.equal(buffer);
   }
 
   std::vector<int64_t> versions() const {

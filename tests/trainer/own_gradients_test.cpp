@@ -547,15 +547,6 @@ TEST(OwnGradients, ABufferThatPassesRegisterAndCountInIsRefusedAndAConstantIsNot
   };
   expect_refused(with_late(true), {"Task::module", "late", "register it"});
   fit_acting(with_late(false));
-  fit_acting([](Acting& task) {  // a table that is made for what it was asked for so far
-    task.in_loss = [&task, rows = int64_t{0}](const Batch&) mutable {
-      if (rows == 0) task.net->register_buffer("table", torch::zeros({0}));
-      torch::Tensor table = task.net->named_buffers()["table"];
-      const torch::NoGradGuard no_gradients;
-      rows = std::min<int64_t>(rows + 3, 30);
-      table.resize_({rows}).copy_(at::arange(rows));
-    };
-  });
 }
 
 TEST(OwnGradients, AMaskThatIsSetLaterIsNoDivergence) {
