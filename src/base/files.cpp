@@ -274,4 +274,12 @@ fs::path make_temporary_folder(const std::string& name) {
   return path;
 }
 
+void remove_file(const fs::path& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (!error) return;
+  errno = error.value();
+  throw_io_error(path, "removing");
+}
+
 }  // namespace autotrain

@@ -100,4 +100,7 @@ class OutputFile {
 /// Error(kInputOutput) for the current `errno`, with what usually helps.
 [[noreturn]] void throw_io_error(const std::filesystem::path& path, std::string_view action);
 
+/// Removes a file, if it is there. @throws Error(kInputOutput) where it stays.
+void remove_file(const std::filesystem::path& path);
+
 }  // namespace autotrain

@@ -191,11 +191,12 @@ std::string own_host() {
 }
 
 Launch detect_launch(const Environment& environment) {
-  switch (launcher_of(environment)) {
+  const Launcher launcher = launcher_of(environment);
+  switch (launcher) {
     case Launcher::kTorchrun: return of_torchrun(environment);
     case Launcher::kSlurm: return of_slurm(environment);
     case Launcher::kOpenMpi:
-    case Launcher::kHydra: return of_mpi(environment, launcher_of(environment));
+    case Launcher::kHydra: return of_mpi(environment, launcher);
     case Launcher::kNone: break;
   }
   Launch launch;

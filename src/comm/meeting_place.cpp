@@ -81,7 +81,8 @@ void MeetingPlace::serve() {
 std::vector<std::unique_ptr<Child>> MeetingPlace::start_ranks(
     int64_t world, const std::function<int(int64_t rank)>& work,
     const std::function<std::filesystem::path(int64_t rank)>& log_of) {
-  // Of the store's connections a process that may open no more files says nothing: ranks would wait for it.
+  // A process that may open no more files does not say that it refuses connections to the store, and ranks
+  // would wait for it.
   constexpr int64_t kOwn = 32, kOfRank = 8;
   require_open_files(kOwn + kOfRank * world, cat(world, " ranks"));
   std::vector<std::unique_ptr<Child>> ranks;

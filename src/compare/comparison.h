@@ -228,7 +228,7 @@ inline constexpr double kFalseAlarms = 0.05;
 /// together raise less than twice as many false alarms as one.
 double verdict_level(const ComparisonTerms& terms);
 
-/// Where one of several values stands, by number.
+/// Says whether one of several values is their smallest or largest number.
 enum class Edge { kNone, kSmallest, kLargest };
 
 /// @param values as YAML, in any order; none of them is at an edge where one is no number, or all are one.

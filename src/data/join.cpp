@@ -67,8 +67,12 @@ Batch pinned(const Batch& batch) {
 }
 
 int64_t bytes_of(const Batch& batch) {
+  return bytes_of(batch.tensors());
+}
+
+int64_t bytes_of(const std::vector<torch::Tensor>& tensors) {
   size_t bytes = 0;
-  for (const torch::Tensor& tensor : batch.tensors()) bytes += tensor.nbytes();
+  for (const torch::Tensor& tensor : tensors) bytes += tensor.nbytes();
   return static_cast<int64_t>(bytes);
 }
 

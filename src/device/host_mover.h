@@ -18,7 +18,7 @@ class HostMover {
 
   virtual ~HostMover() = default;
 
-  /// Whose tensors it moves.
+  /// The device whose tensors it moves.
   virtual torch::Device device() const = 0;
 
   /// Begins to copy what is there once all that was launched has been computed. The device's memory may be

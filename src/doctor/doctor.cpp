@@ -89,7 +89,7 @@ class Doctor {
 
   bool waits() const { return share("data_wait") > kMuchWaiting; }
 
-  // Where loading alone is far ahead, a step that waits does so for a core.
+  // A step that waits although loading alone is far ahead waits for a core.
   bool waits_for_loading() const {
     return waits() &&
            loading_may_hold_back(found_.loading.samples_per_second, found_.before.samples_per_second);
@@ -156,8 +156,8 @@ class Doctor {
     return size >= 2 ? size : 0;
   }
 
-  // Where a quarter is too small to be tried, and one micro-batch is all of an update: four times as many
-  // samples; 0 elsewhere.
+  // Returns four times as many samples, where a quarter is too small to be tried and one micro-batch is all
+  // of an update; 0 elsewhere.
   int64_t larger_batch() const {
     const BatchPlan& plan = found_.plan;
     return smaller_micro_batch() == 0 && plan.micro_batch == plan.effective_batch

@@ -13,9 +13,7 @@
 #include "device/failure.h"
 #include "loop/evaluator.h"
 #include "loop/out_of_memory.h"
-#include "plan/memory_statement.h"
-#include "recipe/compare.h"
-#include "state/catalog.h"
+#include "state/resume.h"
 #include "state/snapshot.h"
 
 namespace autotrain {
@@ -73,13 +71,7 @@ void EvaluationRunner::prepare_another_attempt(const std::exception& error, Atte
 }
 
 void settle_best(const Recipe& recipe, Position& position) {
-  std::vector<std::string> parts;
-  for (const KeyValue& key : key_values(recipe, catalog())) {
-    const bool counts = key.path == "evaluation.monitor" || key.path.starts_with("loss.") ||
-                        key.path.starts_with("data.validation.");
-    if (counts) parts.push_back(cat(key.path, ": ", key.value));
-  }
-  const std::string before = std::exchange(position.best_of, join(parts, "; "));
+  const std::string before = std::exchange(position.best_of, terms_of_best(recipe));
   if (before.empty() || before == position.best_of) return;
   log::warn("trainer",
             "the best was found by another evaluation.monitor or loss, or on other validation data: it is "

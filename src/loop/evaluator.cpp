@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/join.h"
 #include "device/generators.h"
 #include "device/memory_phase.h"
 #include "plan/load_samples.h"
@@ -308,12 +309,6 @@ EvaluationTerms terms_of_first(Workbench& bench, const Dataset& data) {
   const BufferScope buffers(*bench.task);
   const Batch first = load_samples(bench, data, consecutive(0, 1));
   return evaluate_batch(*bench.task, first, bench.step.options().precision);
-}
-
-int64_t bytes_of(const std::vector<torch::Tensor>& tensors) {
-  int64_t bytes = 0;
-  for (const torch::Tensor& each : tensors) bytes += static_cast<int64_t>(each.nbytes());
-  return bytes;
 }
 
 }  // namespace

@@ -51,8 +51,8 @@ class EvaluationSums {
 /// What the figures of an evaluation are, from one sample.
 FigureKinds evaluation_kinds(Workbench& bench);
 
-/// What metrics keep until the figures are computed: predictions of every sample, beside which none of the
-/// memory of a batch is, and large tables that are added up.
+/// Says what metrics keep until the figures are computed: predictions of every sample, which need memory
+/// beside that of a batch, and large tables that are added up.
 struct Gathering {
   std::string split = {};  ///< whose samples they are: "validation", "test"
   int64_t samples = 0;
@@ -68,7 +68,7 @@ struct Gathering {
   }
 };
 
-/// What an evaluation of all of `data` gathers, as one sample shows it. @param split the data's name.
+/// Returns what an evaluation of all of `data` gathers, as one sample shows it. @param split the data's name.
 Gathering gathered_by_metrics(Workbench& bench, const Dataset& data, const std::string& split);
 
 /// Error(kDoesNotFit) naming the metrics, and those that keep nothing. @param beside what there is for it.

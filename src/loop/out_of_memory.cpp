@@ -102,7 +102,7 @@ std::optional<Evaluation> evaluate_in_attempts(Workbench& bench, const BatchPlan
     } catch (const std::exception& error) {
       if (!lacks_memory(error) || bench.ranks->several()) throw;
       const auto refusal = bench.device->memory().last_refusal();
-      if (attempts.failed() > 0) refuse_too_much_gathered(bench, data, "these");
+      if (attempts.failed() > 0) refuse_too_much_gathered(bench, data, "evaluated");
       const int64_t next = attempts.after_failure(micro_batch);
       if (next == 0) throw out_of_memory(bench, plan, error, refusal, "evaluation", micro_batch, "");
       log::warn("evaluate", cat("memory ran out in micro-batches of ", micro_batch, " (", first_line(error),

@@ -280,11 +280,14 @@ SplitVerdict run_scales_check(Workbench& bench) {
   return verdict;
 }
 
+SplitVerdict not_checked() {
+  return {.kind = SplitVerdict::Kind::kNotChecked, .operation = "", .module = ""};
+}
+
 SplitVerdict checked(Workbench& bench, SplitVerdict (*check)(Workbench&)) {
   const Network* const network = as_network(bench.task->module());
   const bool full_precision = network == nullptr || network->computes_in(Precision::kFp32);
-  if (bench.data.train->size() < 2 * kHalf || !full_precision)
-    return {.kind = SplitVerdict::Kind::kNotChecked, .operation = "", .module = ""};
+  if (bench.data.train->size() < 2 * kHalf || !full_precision) return not_checked();
   const GeneratorScope generators(bench.device->torch_device());
   const NoDropoutScope mode(bench.task->module());
   try {
@@ -293,7 +296,7 @@ SplitVerdict checked(Workbench& bench, SplitVerdict (*check)(Workbench&)) {
     return check(bench);
   } catch (const std::exception& error) {
     if (classify_failure(error) == Failure::kOther) throw;
-    return {.kind = SplitVerdict::Kind::kNotChecked, .operation = "", .module = ""};
+    return not_checked();
   }
 }
 
@@ -310,7 +313,7 @@ SplitVerdict check_proportional(Workbench& bench) {
     // The loss of a task that makes its passes itself is of evaluations alone: it may have no gradient, or
     // refuse so few samples.
     if (!bench.task->makes_passes()) throw;
-    return {.kind = SplitVerdict::Kind::kNotChecked, .operation = "", .module = ""};
+    return not_checked();
   }
 }
 

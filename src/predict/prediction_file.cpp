@@ -25,14 +25,6 @@ void visit_state(State& s, const Visit& visit) {
   visit("bytes", s.bytes);
 }
 
-void remove_file(const fs::path& path) {
-  std::error_code error;
-  fs::remove(path, error);
-  if (!error) return;
-  errno = error.value();
-  throw_io_error(path, "removing");
-}
-
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }

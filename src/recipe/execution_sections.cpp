@@ -113,9 +113,8 @@ std::vector<Field> recompute_fields(ExecutionRecipe& e) {
       bind(bool_key(
                "offload",
                "On a GPU: what the forward pass keeps for the backward pass, from 1 MiB on, lies in pinned "
-               "main "
-               "memory until it is needed, copied beside what is computed. Larger micro-batches fit, no bit "
-               "differs. On a CPU it lies there anyway, and this is refused."),
+               "main memory until it is needed, copied beside what is computed. Larger micro-batches fit, no "
+               "bit differs. On a CPU it lies there anyway, and this is refused."),
            e.offload)};
 }
 

@@ -16,6 +16,12 @@ std::vector<NamedTensor> model_tensors(const torch::nn::Module& module) {
   return tensors;
 }
 
+std::vector<NamedTensor> task_tensors(Task& task) {
+  std::vector<NamedTensor> tensors = task.state();
+  for (NamedTensor& each : tensors) each.name = "task." + each.name;
+  return tensors;
+}
+
 namespace {
 
 void add_scaler(std::vector<NamedTensor>& tensors, const Workbench& bench) {
@@ -23,17 +29,15 @@ void add_scaler(std::vector<NamedTensor>& tensors, const Workbench& bench) {
     tensors.push_back({"scaler." + value.name, value.tensor});
 }
 
-// The task's own, beside the module's.
-void add_task_state(std::vector<NamedTensor>& tensors, const Workbench& bench) {
-  for (const NamedTensor& value : bench.task->state())
-    tensors.push_back({"task." + value.name, value.tensor});
+void add_task_tensors(std::vector<NamedTensor>& tensors, const Workbench& bench) {
+  for (NamedTensor& value : task_tensors(*bench.task)) tensors.push_back(std::move(value));
 }
 
 std::vector<NamedTensor> optimizer_tensors(Workbench& bench) {
   const Shard* const shard = bench.step.shard();
   std::vector<NamedTensor> tensors = shard != nullptr ? shard->state() : bench.optimizer->state();
   add_scaler(tensors, bench);
-  add_task_state(tensors, bench);
+  add_task_tensors(tensors, bench);
   return tensors;
 }
 
@@ -42,7 +46,7 @@ std::vector<NamedTensor> common_optimizer_tensors(const Workbench& bench) {
   std::vector<NamedTensor> tensors =
       bench.optimizer->sharded() ? bench.optimizer->scalars() : bench.optimizer->state();
   add_scaler(tensors, bench);
-  add_task_state(tensors, bench);
+  add_task_tensors(tensors, bench);
   return tensors;
 }
 

@@ -21,6 +21,9 @@ struct SavedRun {
 /// The parameters and buffers of a module, under their names; tied ones several times.
 std::vector<NamedTensor> model_tensors(const torch::nn::Module& module);
 
+/// What a task keeps beside its module (Task::state), named as in checkpoints: "task.queue".
+std::vector<NamedTensor> task_tensors(Task& task);
+
 /// The weights of a checkpoint that are evaluated: averages where there are some.
 std::filesystem::path evaluated_weights(const std::filesystem::path& checkpoint);
 

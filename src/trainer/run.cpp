@@ -530,19 +530,6 @@ RunState Trainer::Run::restored_state() {
   return state;
 }
 
-namespace {
-
-// @throws Error(kInputOutput) where it is there and stays.
-void remove_file(const std::filesystem::path& path) {
-  std::error_code error;
-  std::filesystem::remove(path, error);
-  if (!error) return;
-  errno = error.value();
-  throw_io_error(path, "removing");
-}
-
-}  // namespace
-
 // Rows of a run that was killed before its first checkpoint belong to nothing: they are cut off. A summary
 // tells of an end, and the run goes on: readers of the folder would take it for this session's.
 void Trainer::Run::begin_files(const RunState& state) {
@@ -798,17 +785,6 @@ void Trainer::Run::take(Weights which) {
   call([&] { return take_weights_of(which), true; });
 }
 
-namespace {
-
-// As checkpoints name them.
-std::vector<NamedTensor> task_state(Task& task) {
-  std::vector<NamedTensor> state = task.state();
-  for (NamedTensor& each : state) each.name = "task." + each.name;
-  return state;
-}
-
-}  // namespace
-
 // What the task keeps beside the module is changed by the best alone, and is copied from then on.
 void Trainer::Run::take_weights_of(Weights which) {
   if (!ended_) throw Error(ExitCode::kUsage, "Trainer::take", "the run has not ended", "call fit() first");
@@ -819,7 +795,7 @@ void Trainer::Run::take_weights_of(Weights which) {
   const torch::NoGradGuard no_gradients;
   std::vector<NamedTensor> live = model_tensors(bench().task->module());
   if (which == Weights::kBest || last_.size() > live.size()) {
-    const std::vector<NamedTensor> state = task_state(*bench().task);
+    const std::vector<NamedTensor> state = task_tensors(*bench().task);
     live.insert(live.end(), state.begin(), state.end());
   }
   for (size_t i = last_.size(); i < live.size(); ++i) {
@@ -845,7 +821,7 @@ void Trainer::Run::take_best() {
     const std::filesystem::path best = place_->folder->checkpoints().path_of(ended_->best_update);
     read_safetensors_into(evaluated_weights(best), model_tensors(bench().task->module()),
                           "the checkpoint is of another model than this program's");
-    const std::vector<NamedTensor> state = task_state(*bench().task);
+    const std::vector<NamedTensor> state = task_tensors(*bench().task);
     read_some_safetensors(best / "optimizer.safetensors", [&](const TensorEntry& entry) {
       const auto own = std::ranges::find(state, entry.name, &NamedTensor::name);
       return own == state.end() || own->tensor.sizes() != entry.shape ? torch::Tensor() : own->tensor;

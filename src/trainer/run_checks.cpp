@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "data/bad_samples.h"
 #include "data/detection_dataset.h"
+#include "data/join.h"
 #include "device/failure.h"
 #include "device/system_memory.h"
 #include "loop/evaluator.h"
@@ -56,7 +57,7 @@ std::optional<TargetsSeen> look_at_targets(const Recipe& recipe, const Dataset& 
     for (int64_t i = 0; i < found.numel(); ++i) seen.classes.insert(found[i].item<int64_t>());
     seen.counted |= found.numel() > 0;
     if (seen.counted && seen.classes.size() >= classes) return seen;
-    for (const torch::Tensor& tensor : batch.tensors()) bytes += static_cast<int64_t>(tensor.nbytes());
+    bytes += bytes_of(batch);
     if (bytes > kMostBytes) return seen;
   }
   seen.whole = true;
