@@ -129,7 +129,12 @@ class Task {
   /// Before the first forward pass of an update; again where its window is run again, everything put back.
   /// Also, as of a trial, for the last update before an evaluation that comes at the begin of a resume, and
   /// where a session ends.
-  virtual void begin_update(const UpdateInfo& info) { (void)info; }
+  /// On a GPU the kernels of a task that overrides it are launched one by one: a recording would go on doing
+  /// what was decided when it was made.
+  virtual void begin_update(const UpdateInfo& info) {
+    (void)info;
+    idle_begin_update_ = true;
+  }
 
   /// When all backward passes of an update are made: gradients may be looked at and changed. On several ranks
   /// all have the same ones, and must change them alike.
@@ -142,10 +147,15 @@ class Task {
     idle_after_step_ = true;
   }
 
+  /// Whether `begin_update` was called and is not overridden: nothing of an update is then decided anew, so
+  /// that its kernels may be recorded.
+  virtual bool idle_begin_update() const { return idle_begin_update_; }
+
   /// Whether `after_step` was called and is not overridden: nobody then waits for an update to end.
   virtual bool idle_after_step() const { return idle_after_step_; }
 
  private:
+  bool idle_begin_update_ = false;
   bool idle_after_step_ = false;
 };
 

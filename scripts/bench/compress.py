@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""A ResNet-18 on Fashion-MNIST made smaller in every way that is for it: accuracy on all validation images, bytes of the
-file, the predicted batch b* and the measured one, samples a second. The measured one is the knee of docs/roofline.md, from
-the times of batches 1, 2, 4, … of the model with weights as the method keeps them, where LibTorch computes with them. A
-short training comes first unless a run is named.
+"""A recipe's model made smaller in every way that is for it, a ResNet-18 on Fashion-MNIST unless another is named: what it
+finds on all validation data, bytes of the file, the predicted batch b* and the measured one, samples a second. The measured
+one is the knee of docs/roofline.md, from the times of batches 1, 2, 4, … of the model with weights as the method keeps them,
+where LibTorch computes with them. A short training comes first.
 
-    scripts/bench/compress.py [--run runs/fashion_mnist_resnet18-1] [--updates 100] [--rounds 2] [--samples N]
+    scripts/bench/compress.py [--recipe recipes/fashion_mnist_resnet18.yaml] [--set KEY=VALUE …] [--updates 100] [--rounds 2]
+        [--samples N] [--methods int8,…]
 
 Only the times need a machine without other work: they are measured at the end, and it is judged by them."""
 import argparse
@@ -19,7 +20,8 @@ from measure import PROGRAM, QUIET, ROOT, Others, save
 METHODS = ["int8", "int8-weights", "int4-weights", "int4-weights:32", "2:4", "channels:0.25", "channels:0.5"]
 BATCHES = [1, 2, 4, 8, 16, 32, 64]
 SECONDS = 0.4  # of each measurement of a batch
-HEADER = ("method", "accuracy", "file KiB", "smaller", "predicted b*", "measured b*", "measured ÷ predicted", "samples/s at 1",
+FIGURES = ["accuracy", "perplexity", "loss"]  # the first that the model has is shown
+HEADER = ("method", "{figure}", "file KiB", "smaller", "predicted b*", "measured b*", "measured ÷ predicted", "samples/s at 1",
           "samples/s at best", "at batch", "packed layers")
 
 
@@ -30,11 +32,11 @@ def autotrain(*words, written=None):
     return done.stdout
 
 
-def train(folder, updates):
+def train(options, folder):
     """A run of the recipe cut short, in which the schedule reaches its end; it is evaluated by what follows."""
     run = folder / "run"
-    autotrain("--config", "recipes/fashion_mnist_resnet18.yaml", "--output", run, "--quiet", "--set", "stop.epochs=null",
-              "--set", f"stop.updates={updates}", "--set", "evaluation.every=never", "--set", "data.test=null")
+    settings = ["stop.epochs=null", f"stop.updates={options.updates}", "evaluation.every=never", "data.test=null", *options.set]
+    autotrain("--config", options.recipe, "--output", run, "--quiet", *(word for setting in settings for word in ("--set", setting)))
     return run
 
 
@@ -45,11 +47,12 @@ def knee(rates):
     return shortest * best["samples_per_second"], best["batch"] < max(rate["batch"] for rate in rates)
 
 
-def row_of(model, samples):
+def row_of(model, samples, recipe):
     measured, reached = knee(model["rates"])
     best = max(model["rates"], key=lambda rate: rate["samples_per_second"])
     predicted = model["predicted_batch"]
-    return {"method": model["method"], "accuracy": model["figures"].get("accuracy", float("nan")), "samples": samples, "bytes": model["bytes"],
+    figure = next(name for name in FIGURES if name in model["figures"])
+    return {"recipe": recipe, "method": model["method"], "figure": figure, figure: model["figures"][figure], "samples": samples, "bytes": model["bytes"],
             "ratio": model["ratio"], "predicted_batch": predicted, "measured_batch": measured, "reached": reached,
             "measured_to_predicted": measured / predicted if predicted else None, "packed_layers": model["packed_layers"],
             "best_batch": best["batch"], "rates": model["rates"]}
@@ -58,14 +61,14 @@ def row_of(model, samples):
 def text_of(row):
     rates = {rate["batch"]: rate["samples_per_second"] for rate in row["rates"]}
     ratio = row["measured_to_predicted"]
-    return [row["method"], f"{row['accuracy']:.4f}", f"{row['bytes'] / 1024:.0f}", f"{row['ratio']:.2f}", f"{row['predicted_batch']:.3g}",
+    return [row["method"], f"{row[row['figure']]:.4f}", f"{row['bytes'] / 1024:.0f}", f"{row['ratio']:.2f}", f"{row['predicted_batch']:.3g}",
             ("" if row["reached"] else "≥ ") + f"{row['measured_batch']:.3g}", f"{ratio:.2f}" if ratio else "-", f"{rates[BATCHES[0]]:.1f}",
             f"{rates[row['best_batch']]:.1f}", str(row["best_batch"]), str(row["packed_layers"])]
 
 
-def compress(run, folder, *options):
+def compress(run, methods, folder, *options):
     """What it found, by method."""
-    autotrain("compress", "--run", run, "--methods", ",".join(METHODS), *options, "--output", folder, "--quiet",
+    autotrain("compress", "--run", run, "--methods", methods, *options, "--output", folder, "--quiet",
               written=folder / "compress.json")
     found = json.loads((folder / "compress.json").read_text(encoding="utf-8"))
     for model in found["models"]:
@@ -74,39 +77,42 @@ def compress(run, folder, *options):
     return {model["method"]: model for model in found["models"] if "refused" not in model}, found["samples"]
 
 
-def measure_figures(run, folder, samples=None):
+def measure_figures(run, methods, folder, samples=None):
     """By method, and of how many validation samples."""
     of = ["--samples", samples] if samples else []
-    return compress(run, folder / "figures", "--batches", 1, "--rounds", 1, "--seconds", 0.01, *of)
+    return compress(run, methods, folder / "figures", "--batches", 1, "--rounds", 1, "--seconds", 0.01, *of)
 
 
-def measure_times(run, rounds, folder):
+def measure_times(run, methods, rounds, folder):
     """By method, and which part of the cores others took meanwhile."""
     others = Others()
-    models, _ = compress(run, folder / "times", "--samples", 64, "--batches", ",".join(map(str, BATCHES)), "--rounds", rounds,
+    models, _ = compress(run, methods, folder / "times", "--samples", 64, "--batches", ",".join(map(str, BATCHES)), "--rounds", rounds,
                          "--seconds", SECONDS)
     return models, others.share()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--run", type=Path, help="a run of the recipe; else one is trained")
-    parser.add_argument("--updates", type=int, default=100, help="of 256 samples each, of that training")
+    parser.add_argument("--recipe", type=Path, default=Path("recipes/fashion_mnist_resnet18.yaml"))
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the recipe")
+    parser.add_argument("--updates", type=int, default=100, help="of the training")
+    parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--rounds", type=int, default=2, help="in which the methods take turns")
     parser.add_argument("--samples", type=int, help="of the validation data, the first; else all")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        run = options.run.resolve() if options.run else train(folder, options.updates)
-        figures, samples = measure_figures(run, folder, options.samples)
-        times, others = measure_times(run, options.rounds, folder)
-    rows = [row_of({**model, "rates": times[method]["rates"]}, samples) for method, model in figures.items()]
-    print(f"| {' | '.join(HEADER)} |\n|{' --- |' * len(HEADER)}")
+        run = train(options, folder)
+        figures, samples = measure_figures(run, options.methods, folder, options.samples)
+        times, others = measure_times(run, options.methods, options.rounds, folder)
+    recipe = " ".join([options.recipe.stem, *options.set])
+    rows = [row_of({**model, "rates": times[method]["rates"]}, samples, recipe) for method, model in figures.items()]
+    print(f"| {' | '.join(HEADER).format(figure=rows[0]['figure'])} |\n|{' --- |' * len(HEADER)}")
     for row in rows:
         print(f"| {' | '.join(text_of(row))} |")
     print(f"others took {others:.1%} of the cores" + ("" if others <= QUIET else ": too much, measure again"), file=sys.stderr)
     if others <= QUIET:
-        save("compress", rows, ("method",))
+        save("compress", rows, ("recipe", "method"))
 
 
 if __name__ == "__main__":

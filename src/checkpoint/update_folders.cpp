@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <string_view>
+#include <system_error>
 
+#include "autotrain/error.h"
 #include "base/descriptors.h"
 #include "base/text.h"
 
@@ -12,6 +14,11 @@ namespace {
 
 constexpr std::string_view kBegin = "update-";
 
+// That there is no such folder, and not that nobody knows what it holds.
+bool is_absence(const std::error_code& error) {
+  return error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory;
+}
+
 }  // namespace
 
 std::string name_of_update(int64_t update) {
@@ -20,14 +27,19 @@ std::string name_of_update(int64_t update) {
 
 std::vector<int64_t> updates_in(const fs::path& checkpoints) {
   std::vector<int64_t> found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(checkpoints, error)) {
-    const std::string name = entry.path().filename().string();
+  std::error_code error, ignored;
+  for (fs::directory_iterator entry(checkpoints, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     int64_t update = 0;
     if (!name.starts_with(kBegin) || !parse_integer(name.substr(kBegin.size()), update)) continue;
-    if (entry.is_directory(error)) found.push_back(update);
+    if (entry->is_directory(ignored)) found.push_back(update);
   }
-  refuse_limit_of_open_files(checkpoints, error.value());
+  if (error && !is_absence(error)) {
+    refuse_limit_of_open_files(checkpoints, error.value());
+    throw Error(ExitCode::kInputOutput, checkpoints.string(), cat("cannot be read: ", error.message()),
+                "check who may read it, and that its disk is there");
+  }
   std::sort(found.begin(), found.end());
   return found;
 }

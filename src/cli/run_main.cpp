@@ -102,6 +102,10 @@ int run_main(int argc, char** argv, const Registry& registry) {
     leave(fail(error.code(), error.what(), json));
   } catch (const Error& error) {
     return fail(error.code(), error.what(), json);
+  } catch (const std::filesystem::filesystem_error& error) {  // of a path that may not be looked at
+    const Error told(ExitCode::kInputOutput, error.path1().string(), error.code().message(),
+                     "check that it is there, and who may read and write it");
+    return fail(told.code(), told.what(), json);
   } catch (const std::exception& error) {
     if (classify_failure(error) == Failure::kOutOfMemory) {
       const Error refused = heap_refused();

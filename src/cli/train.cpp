@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "autotrain/trainer.h"
+#include "base/command_line.h"
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "cli/command.h"
@@ -56,8 +57,8 @@ ExitCode train(const TrainOptions& options) {
   if (options.json) std::fputs(text_of_json(summary_to_json(summary)).c_str(), stdout);
   if (summary.status == RunStatus::kInterrupted && !options.json) {
     // The run's own recipe has every --set in it.
-    std::printf("go on with: autotrain train --config %s/recipe.yaml --output %s --resume\n",
-                summary.folder.c_str(), summary.folder.c_str());
+    std::printf("go on with: autotrain train --config %s --output %s --resume\n",
+                shell_word(summary.folder + "/recipe.yaml").c_str(), shell_word(summary.folder).c_str());
   }
   return static_cast<ExitCode>(summary.exit_code);
 }

@@ -49,7 +49,7 @@ std::vector<double> weights_in_text(const std::string& path) {
   std::vector<double> weights;
   int64_t number = 0;
   for_each_line(path, [&](std::string_view line) {
-    ++number;
+    if (++number == 1) line = without_byte_order_mark(line);
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
     double weight = 0;
     if (!parse_real(line, weight)) {
@@ -92,6 +92,11 @@ void tell_weights(const std::string& source, const std::vector<double>& weights)
 }
 
 // ------------------------------------------------------------------ classes
+
+// Whether each is 0 or 1.
+bool are_labels(const torch::Tensor& targets) {
+  return targets.eq(0).logical_or(targets.eq(1)).all().item<bool>();
+}
 
 std::vector<int64_t> classes_of(const Dataset& data, std::optional<int64_t> ignored) {
   const auto* const classified = dynamic_cast<const Classified*>(&data);
@@ -176,9 +181,9 @@ std::shared_ptr<const Balance> balance_of(const Parameters& parameters, const Da
 }
 
 std::vector<int64_t> classes_in(const torch::Tensor& targets) {
-  if (!targets.defined() || targets.scalar_type() != torch::kInt64 || targets.numel() != targets.size(0))
-    return {};
-  const torch::Tensor dense = targets.contiguous();
+  if (!targets.defined() || targets.numel() != targets.size(0)) return {};
+  if (targets.scalar_type() != torch::kInt64 && !are_labels(targets)) return {};
+  const torch::Tensor dense = targets.to(torch::kInt64).contiguous();
   const auto* const classes = dense.const_data_ptr<int64_t>();
   return {classes, classes + dense.numel()};
 }

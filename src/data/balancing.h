@@ -20,7 +20,8 @@ std::vector<KeySpec> balance_keys();
 std::shared_ptr<const Balance> balance_of(const Parameters& parameters, const Dataset& data,
                                           std::optional<int64_t> ignored, uint64_t seed);
 
-/// Targets [n] or [n, 1] as classes of samples; empty where they are others. Negative ones are none.
+/// Targets [n] or [n, 1] as classes of samples, one label of each that is 0 or 1 among them; empty where they
+/// are others. Negative ones are none.
 std::vector<int64_t> classes_in(const torch::Tensor& targets);
 
 /// Reads all samples of `data`, and returns their classes as `classes_in` does.

@@ -21,6 +21,7 @@ using Annotation = CocoJson::Annotation;
 
 constexpr double kMostPixels = 1 << 20;  // of a side; more, or less than one, is no size
 constexpr double kWellOutside = 0.02;    // parts of the image: more than rounding
+constexpr const char* kFormOfBox = "a bbox is [x, y, width, height] in pixels";
 
 [[noreturn]] void fail_coco(const fs::path& file, const std::string& what, const std::string& cure) {
   throw Error(ExitCode::kBadData, file.string(), what, cure);
@@ -186,7 +187,8 @@ class CocoSorter {
                    cat("its category_id is ", a.category),
                    "add the categories, with the ids that annotations name");
     if (const char* const wrong = wrong_with(a); wrong != nullptr)
-      return fault(place->second, a, wrong, words_of_box(a), "a bbox is [x, y, width, height] in pixels");
+      return fault(place->second, a, wrong, words_of_box(a), kFormOfBox);
+    if (a.width == 0 || a.height == 0) return leave_out(a);
     take(place->second, a, number->second);
   }
 
@@ -230,7 +232,7 @@ class CocoSorter {
     const bool finite =
         std::isfinite(a.x) && std::isfinite(a.y) && std::isfinite(a.width) && std::isfinite(a.height);
     if (!finite) return "boxes that are not finite";
-    return a.width <= 0 || a.height <= 0 ? "boxes without an area" : nullptr;
+    return a.width < 0 || a.height < 0 ? "boxes of a width or height below 0" : nullptr;
   }
 
   void fault(int64_t image, const Annotation& a, const char* kind, const std::string& what,
@@ -238,6 +240,13 @@ class CocoSorter {
     faults_.doubt(kind, cure, cat(where(a), ": ", what)).stops = true;
     if (image >= 0 && image < std::ssize(boxes_))
       faulty_.emplace(image, Error(ExitCode::kBadData, where(a), what, cure));
+  }
+
+  // It shows nothing, as two of COCO's own training boxes do not.
+  void leave_out(const Annotation& a) {
+    ++without_area_;
+    doubts_.doubt("boxes without an area, which are left out", "remove them",
+                  cat(where(a), ": ", words_of_box(a)));
   }
 
   void take(int64_t image, const Annotation& a, int64_t category) {
@@ -275,12 +284,14 @@ class CocoSorter {
   // Finds what only all boxes together show.
   void check_all() {
     const int64_t counted = shapes_.boxes();
+    if (without_area_ > counted)
+      faults_.doubt("boxes most of which have no area", kFormOfBox, file_).stops = true;
     if (counted > 0 && crowds_ == counted && !reading_.keeps_crowds)
       faults_
           .doubt("boxes that are all crowds (iscrowd: 1), of which nothing is learned",
                  "set iscrowd to 0 for single objects", file_)
           .stops = true;
-    else if (2 * crowds_ > counted)
+    else if (2 * crowds_ > counted && !reading_.keeps_crowds)
       doubts_.doubt("boxes most of which are crowds (iscrowd: 1), of which nothing is learned",
                     "set iscrowd to 0 for single objects", file_);
     if (!shapes_.enough()) return;
@@ -301,8 +312,9 @@ class CocoSorter {
   std::vector<std::vector<LabelledBox>> boxes_;
   std::map<int64_t, Error> faulty_;
   BoxShapes shapes_;
-  int64_t parts_ = 0;   // boxes whose numbers are all at most 1
-  int64_t crowds_ = 0;  // those of objects that nobody told apart
+  int64_t parts_ = 0;         // boxes whose numbers are all at most 1
+  int64_t crowds_ = 0;        // those of objects that nobody told apart
+  int64_t without_area_ = 0;  // those that are left out
   DataLook faults_, doubts_;
 };
 

@@ -23,9 +23,11 @@ constexpr int64_t kColumns = 5, kLongColumns = 12;
 constexpr int64_t kTilesOfAMosaic = 4;
 constexpr int64_t kBlended = 2;
 
-// [n, the most boxes of a sample but at least 1, columns].
-torch::Tensor collated(const std::vector<SampleBoxes>& samples, const ImageSize& size, bool long_rows) {
-  size_t most = 1;
+// [n, rows or the most boxes of a sample but at least 1, columns].
+torch::Tensor collated(const std::vector<SampleBoxes>& samples, const DetectionDataset::Options& o) {
+  const ImageSize& size = o.size;
+  const bool long_rows = o.long_targets;
+  auto most = static_cast<size_t>(o.rows.value_or(1));
   for (const SampleBoxes& sample : samples) most = std::max(most, sample.boxes.size());
   const auto n = static_cast<int64_t>(samples.size());
   torch::Tensor targets =
@@ -62,6 +64,7 @@ struct DetectionDataset::Tile {
 };
 
 struct DetectionDataset::Layer {
+  int64_t own = 0;  // the sample that it is a part of
   std::vector<Tile> tiles;
   std::optional<Warp> warp;
 };
@@ -76,9 +79,22 @@ struct DetectionDataset::Scene {
 
 DetectionDataset::DetectionDataset(LabelledImages images, Options options)
     : all_(std::move(images)), o_(std::move(options)) {
+  check_rows();
   if (all_.faulty.empty()) return;
   for (int64_t i = 0; i < size(); ++i)
     if (!all_.faulty.contains(i)) faultless_.push_back(i);
+}
+
+void DetectionDataset::check_rows() const {
+  if (!o_.rows || most_objects() <= *o_.rows) return;
+  const bool of_several = most_objects() > all_.boxes.most();
+  throw Error(ExitCode::kBadData, all_.folder.string(),
+              cat("may give a sample of ", most_objects(), " boxes",
+                  of_several ? cat(", for an image has ", all_.boxes.most(),
+                                   ", and mosaic and mix_up put several together")
+                             : "",
+                  "; the key boxes gives it ", *o_.rows, " rows"),
+              cat("set boxes: ", most_objects(), ", and export the model for as many"));
 }
 
 void DetectionDataset::forget_boxes() {
@@ -106,7 +122,10 @@ int64_t DetectionDataset::image_id(int64_t index) const {
 }
 
 int64_t DetectionDataset::category_id(int64_t number) const {
-  return all_.category_ids.empty() ? number : all_.category_ids[static_cast<size_t>(number)];
+  const std::vector<int64_t>& ids = all_.category_ids;
+  if (ids.empty()) return number;
+  if (number < std::ssize(ids)) return ids[static_cast<size_t>(number)];
+  return std::ranges::max(ids) + 1 + number - std::ssize(ids);
 }
 
 std::unique_ptr<Dataset> DetectionDataset::unlabelled(const std::filesystem::path& path) const {
@@ -148,7 +167,7 @@ Batch DetectionDataset::get(c10::ArrayRef<int64_t> indices, const SampleRandom& 
        ++i, planes.data += planes.channels * o_.size.height * o_.size.width) {
     samples.push_back(make_sample(scenes[i], cat("sample ", indices[i], ": "), files, planes));
   }
-  batch.targets = collated(samples, o_.size, o_.long_targets);
+  batch.targets = collated(samples, o_);
   return batch;
 }
 
@@ -186,6 +205,7 @@ DetectionDataset::Scene DetectionDataset::draw_scene(int64_t index, Random rando
   if (!closed && o_.augment.mix_up > 0 && random.uniform() < o_.augment.mix_up) {
     scene.share = draw_share(random);
     scene.layers.push_back(draw_layer(draw_partner(random), random, closed));
+    scene.layers.back().own = index;
   }
   return scene;
 }
@@ -194,7 +214,7 @@ DetectionDataset::Layer DetectionDataset::draw_layer(int64_t index, Random& rand
   const bool mosaic = !closed && o_.augment.mosaic > 0 && random.uniform() < o_.augment.mosaic;
   std::vector<Tile> tiles =
       mosaic ? draw_mosaic(index, random) : std::vector<Tile>{{.index = index, .box = {}}};
-  return {std::move(tiles), draw_warp(o_.augment, o_.size, random)};
+  return {.own = index, .tiles = std::move(tiles), .warp = draw_warp(o_.augment, o_.size, random)};
 }
 
 // Another image of a sample, whose boxes are known: a fault is its own sample's alone.
@@ -239,21 +259,22 @@ std::span<const LabelledBox> DetectionDataset::boxes_of(int64_t index, const std
 }
 
 // Boxes follow an image that was scaled, not one that was turned or cut.
-void DetectionDataset::check_size(int64_t index, const ImageSize& size, const std::string& where) const {
-  if (all_.stated.empty()) return;
+std::optional<Error> DetectionDataset::shape_fault(int64_t index, const ImageSize& size,
+                                                   const std::string& where) const {
+  if (all_.stated.empty()) return std::nullopt;
   constexpr double kNearly = 0.02;
   const ImageSize& stated = all_.stated[static_cast<size_t>(index)];
   const auto shape = [](const ImageSize& of) {
     return static_cast<double>(of.width) / static_cast<double>(of.height);
   };
-  if (std::abs(shape(size) / shape(stated) - 1) <= kNearly) return;
+  if (std::abs(shape(size) / shape(stated) - 1) <= kNearly) return std::nullopt;
   const bool turned = stated.height == size.width && stated.width == size.height;
-  throw Error(ExitCode::kBadData, where,
-              cat("is ", size.width, " × ", size.height, ", and its annotations say ", stated.width, " × ",
-                  stated.height),
-              turned ? "correct its width and height; or set upright: false, where boxes were drawn on "
-                       "images as they are stored"
-                     : "take the images that were annotated");
+  return Error(ExitCode::kBadData, where,
+               cat("is ", size.width, " × ", size.height, ", and its annotations say ", stated.width, " × ",
+                   stated.height),
+               turned ? "correct its width and height; or set upright: false, where boxes were drawn on "
+                        "images as they are stored"
+                      : "take the images that were annotated");
 }
 
 // Draws one image of a sample and gives its boxes. The next of `files` is the tile's.
@@ -263,7 +284,7 @@ SampleBoxes DetectionDataset::draw_tile(const Tile& tile, const std::string& sam
   const std::string where = sample + path(tile.index);
   const std::span<const uint8_t> file = files.next(where);
   const ImageSize size = read_image_size(file, where, o_.reading.upright);
-  check_size(tile.index, size, where);
+  if (const std::optional<Error> fault = shape_fault(tile.index, size, where)) throw *fault;
   const Placement placement = tile.box ? covering(size, *tile.box, tile.place) : letterboxed(size, o_.size);
   draw_image(file, where, size, placement, planes, o_.reading);
   const auto& [region, box] = placement;
@@ -274,12 +295,26 @@ SampleBoxes DetectionDataset::draw_tile(const Tile& tile, const std::string& sam
   return {.boxes = place_boxes(boxes, size, placement, o_.size), .scale = scale * resized, .place = box};
 }
 
+// An image that cannot be read is a fault of its own sample: where such are left out, others that would have
+// it beside theirs have their own once more.
+SampleBoxes DetectionDataset::draw_tile_or_own(const Tile& tile, int64_t own, const std::string& sample,
+                                               FileSequence& files, const Planes& planes) const {
+  if (!o_.skips_bad || tile.index == own) return draw_tile(tile, sample, files, planes);
+  try {
+    return draw_tile(tile, sample, files, planes);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kBadData) throw;
+  }
+  FileSequence again({{path(own), held_.content(own)}});
+  return draw_tile({own, tile.box, tile.place}, sample, again, planes);
+}
+
 SampleBoxes DetectionDataset::make_layer(const Layer& layer, const std::string& sample, FileSequence& files,
                                          const Planes& planes) const {
   std::fill(planes.data, planes.row(planes.channels, 0), 0.0f);
   SampleBoxes all;
   for (const Tile& tile : layer.tiles) {
-    const SampleBoxes drawn = draw_tile(tile, sample, files, planes);
+    const SampleBoxes drawn = draw_tile_or_own(tile, layer.own, sample, files, planes);
     all.boxes.insert(all.boxes.end(), drawn.boxes.begin(), drawn.boxes.end());
     all.scale = drawn.scale;
     all.place = drawn.place;
@@ -315,11 +350,14 @@ SampleBoxes DetectionDataset::make_sample(const Scene& scene, const std::string&
 
 DetectionDataset::Options detection_options(const DatasetRequest& request, int64_t classes) {
   const std::vector<int64_t> size = request.parameters.integers("size");
+  const std::optional<int64_t> rows = request.parameters.optional_integer("boxes");
   return {.size = {size[0], size[1]},
           .classes = classes,
           .augment = request.augment,
           .reading = {.upright = request.parameters.flag("upright")},
-          .long_targets = request.role != DataRole::kTraining};
+          .long_targets = request.role != DataRole::kTraining && !rows,
+          .rows = rows,
+          .skips_bad = request.skips_bad};
 }
 
 }  // namespace autotrain

@@ -55,7 +55,9 @@ class DetectionDataset final : public Dataset,
     int64_t classes = 0;
     AugmentRecipe augment;
     ImageReading reading = {};
-    bool long_targets = false;  ///< with the columns that evaluations read
+    bool long_targets = false;         ///< with the columns that evaluations read
+    std::optional<int64_t> rows = {};  ///< of targets, not fewer than `most_objects`; unset: as a batch needs
+    bool skips_bad = false;            ///< samples that cannot be read are left out, by whoever asks for them
   };
 
   DetectionDataset(LabelledImages images, Options options);
@@ -69,7 +71,12 @@ class DetectionDataset final : public Dataset,
   /// Its size as its annotations say, in whose pixels they are; that of the file where they do not.
   ImageSize stated_size(int64_t index, const ImageSize& file) const;
 
-  /// What its file of annotations calls an image or a class; without one their numbers.
+  /// Why its boxes do not go with an image of that size, as it is turned: its annotations say another shape.
+  /// Nothing where they do go with it.
+  std::optional<Error> shape_fault(int64_t index, const ImageSize& size, const std::string& where) const;
+
+  /// What its file of annotations calls an image or a class; without one their numbers. A class beyond those
+  /// of the annotations, as other data or a model may have, gets an id that none of them has.
   int64_t image_id(int64_t index) const;
   int64_t category_id(int64_t number) const;
 
@@ -84,10 +91,10 @@ class DetectionDataset final : public Dataset,
   std::string sample_name(int64_t index) const override { return std::string(all_.names[index]); }
   std::vector<std::string> class_names() const override { return all_.classes; }
 
-  /// inputs: [n, 3, H, W] float32 in [0, 1]. targets: [n, the most boxes of a sample but at least 1, 5]
-  /// float32: class, centre x, y, width, height as parts of the sample; class −1 fills up. Long ones have
-  /// seven columns more: crowd, area in pixels of the image as it was annotated, how many of those a pixel of
-  /// the sample is, and where the image lies in the sample: left, top, right, bottom as parts of it.
+  /// inputs: [n, 3, H, W] float32 in [0, 1]. targets: [n, `rows` or the most boxes of a sample but at least
+  /// 1, 5] float32: class, centre x, y, width, height as parts of the sample; class −1 fills up. Long ones
+  /// have seven columns more: crowd, area in pixels of the image as it was annotated, how many of those a
+  /// pixel of the sample is, and where the image lies in the sample: left, top, right, bottom as parts of it.
   Batch get(c10::ArrayRef<int64_t> indices, const SampleRandom& random) const override;
 
   int64_t most_objects() const override;
@@ -112,16 +119,18 @@ class DetectionDataset final : public Dataset,
   std::vector<Tile> draw_mosaic(int64_t index, Random& random) const;
   std::string path(int64_t index) const { return (all_.folder / all_.names[index]).string(); }
   std::vector<SampleFile> files_of(const std::vector<Scene>& scenes) const;
-  void check_size(int64_t index, const ImageSize& size, const std::string& where) const;
   std::span<const LabelledBox> boxes_of(int64_t index, const std::string& sample) const;
   SampleBoxes draw_tile(const Tile& tile, const std::string& sample, FileSequence& files,
                         const Planes& planes) const;
+  SampleBoxes draw_tile_or_own(const Tile& tile, int64_t own, const std::string& sample, FileSequence& files,
+                               const Planes& planes) const;
   SampleBoxes make_layer(const Layer& layer, const std::string& sample, FileSequence& files,
                          const Planes& planes) const;
   SampleBoxes make_sample(const Scene& scene, const std::string& sample, FileSequence& files,
                           const Planes& planes) const;
 
   int64_t draw_partner(Random& random) const;
+  void check_rows() const;
 
   LabelledImages all_;
   Options o_;
@@ -135,9 +144,10 @@ DetectionDataset::Options detection_options(const DatasetRequest& request, int64
 
 /// What a format of detection sets brings.
 struct DetectionFormat {
-  std::string name;           ///< "yolo"
-  std::string sentence;       ///< about it
-  std::vector<KeySpec> keys;  ///< beside those of all: size, upright, limit
+  std::string name;                           ///< "yolo"
+  std::string sentence;                       ///< about it
+  std::vector<KeySpec> keys;                  ///< beside those of all: size, upright, limit
+  std::vector<std::string> as_training = {};  ///< those that are the training data's where they are left out
   std::function<std::unique_ptr<Dataset>(const DatasetRequest&)> make;
   std::function<std::string(const Parameters&)> from;  ///< which file or folder names the data
 };

@@ -45,17 +45,24 @@ void doubt_turned(const std::vector<SeenImage>& seen, const ImageList& list, Dat
   }
 }
 
-// Boxes are scaled by the size that their annotations say. That is right where both were scaled, and wrong
-// where they are in the pixels of the files.
+// An image of another shape than its annotations say ends a run. Boxes are scaled by the size that these say,
+// which is right where both were scaled, and wrong where they are in the pixels of the files.
 void doubt_stated_sizes(const DetectionDataset& data, const std::vector<SeenImage>& seen,
                         const ImageList& list, DataLook& look) {
   const std::vector<ImageSize>& stated = data.images().stated;
   if (stated.empty()) return;
   for (const SeenImage& image : seen) {
     if (!image.fault.empty()) continue;
-    const ImageSize &says = stated[static_cast<size_t>(image.index)], &is = image.facts.size;
-    const bool lies_down = says == ImageSize{is.width, is.height} && image.facts.orientation >= 5;
-    if (says == is || lies_down) continue;
+    const ImageSize &says = stated[static_cast<size_t>(image.index)], &stored = image.facts.size;
+    const bool lies_down = list.reading.upright && image.facts.orientation >= 5;
+    const ImageSize is = lies_down ? ImageSize{stored.width, stored.height} : stored;
+    if (const std::optional<Error> fault = data.shape_fault(image.index, is, list.path(image.index))) {
+      look.doubt("images of another shape than their annotations say", fault->hint(),
+                 cat(fault->where(), ": ", fault->problem()))
+          .stops = true;
+      continue;
+    }
+    if (says == is) continue;
     look.doubt("images of another size than their annotations say, by which boxes are scaled",
                "look at some: boxes that are in the files' own pixels need the files' sizes there",
                cat(list.path(image.index), ": ", is.width, " × ", is.height, ", and ", says.width, " × ",
@@ -72,8 +79,11 @@ void tell_boxes_at_start(const DetectionDataset& data, const std::string& where,
   int64_t faults = 0;
   for (const Doubt& kind : summary.faults) faults += kind.count;
   const std::string what =
-      cat(faults, faults == 1 ? " fault in " : " faults in ", summary.faulty_files, " of ", data.size(), " ",
-          summary.files_are, ": ", LabelSummary::words_of(summary.faults));
+      cat(faults, faults == 1 ? " fault" : " faults",
+          summary.faulty_files > 0  // else of all of them together
+              ? cat(" in ", summary.faulty_files, " of ", data.size(), " ", summary.files_are)
+              : "",
+          ": ", LabelSummary::words_of(summary.faults));
   if (skips_bad) return log::warn("data", cat(where, ": ", what));
   std::vector<std::string> cures;
   for (const Doubt& kind : summary.faults) {

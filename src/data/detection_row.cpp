@@ -16,6 +16,11 @@ std::vector<KeySpec> detection_keys() {
           .from(8, 16384)
           .of_length(2)
           .in("pixels"),
+      integer_key("boxes",
+                  "Rows of each sample's targets, of five columns in evaluations as well, as a model takes "
+                  "them whose loss was exported with it; null: as many as the most crowded of a micro-batch "
+                  "needs, and in evaluations the columns that COCO's figures take.")
+          .from(1, 1 << 16),
       integer_key("limit", "Use only the first so many images; null: all.").from(1).in("samples")};
 }
 
@@ -31,6 +36,8 @@ std::unique_ptr<Dataset> make_unlabelled_detection(const UnlabelledRequest& requ
 DatasetRow detection_row_of(DetectionFormat format) {
   std::vector<KeySpec> keys = std::move(format.keys);
   for (KeySpec& key : detection_keys()) keys.push_back(std::move(key));
+  std::vector<std::string> as_training = {"size", "upright", "boxes"};
+  as_training.insert(as_training.end(), format.as_training.begin(), format.as_training.end());
   const auto look = [name = format.name, from = std::move(format.from)](const LookRequest& request,
                                                                         DataLook& all) {
     look_at_boxes(request, cat(name, " ", from(request.made_from.parameters)), all);
@@ -42,7 +49,7 @@ DatasetRow detection_row_of(DetectionFormat format) {
           make_unlabelled_detection,
           "a folder of images, or one image",
           look,
-          {"size", "upright"}};
+          std::move(as_training)};
 }
 
 }  // namespace autotrain

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/windows.h"
 #include "data/yolo_description.h"
 
 namespace autotrain {
@@ -41,26 +42,50 @@ bool is_hidden(const fs::path& path) {
   return path.filename().string().starts_with(".");
 }
 
-std::string of_folder(const fs::path& folder) {
-  std::vector<std::pair<std::string, int64_t>> files;
+// A file under the name by which it counts, with its size.
+struct NamedFile {
+  std::string name;
   int64_t bytes = 0;
+  fs::path path;
+};
+
+// Names and sizes, and all bytes where they are few.
+std::string of_files(const std::vector<NamedFile>& files) {
+  int64_t bytes = 0;
+  for (const NamedFile& file : files) bytes += file.bytes;
+  uint64_t hash = fnv1a("");
+  for (const NamedFile& file : files) {
+    hash = fnv1a(cat(file.name, "\n", file.bytes, "\n"), hash);
+    if (bytes <= kFewBytes) hash = hash_of_file(file.path, hash);
+  }
+  return cat(format_count(std::ssize(files)), " files, ", words_of(bytes, hash));
+}
+
+std::string of_folder(const fs::path& folder) {
+  std::vector<NamedFile> files;
   for (fs::recursive_directory_iterator entry(folder), end; entry != end; ++entry) {
     if (is_hidden(entry->path())) {  // what a desktop or an editor leaves there
       entry.disable_recursion_pending();
       continue;
     }
     if (!entry->is_regular_file()) continue;
-    const auto size = static_cast<int64_t>(entry->file_size());
-    bytes += size;
-    files.emplace_back(entry->path().lexically_relative(folder).string(), size);
+    files.push_back({entry->path().lexically_relative(folder).string(),
+                     static_cast<int64_t>(entry->file_size()), entry->path()});
   }
-  std::ranges::sort(files);
-  uint64_t hash = fnv1a("");
-  for (const auto& [name, size] : files) {
-    hash = fnv1a(cat(name, "\n", size, "\n"), hash);
-    if (bytes <= kFewBytes) hash = hash_of_file(folder / name, hash);
+  std::ranges::sort(files, {}, &NamedFile::name);
+  return of_files(files);
+}
+
+// What a pattern matches, in its order; "" where that is nothing.
+std::string of_pattern(const Choice& choice, const std::string& pattern) {
+  std::vector<NamedFile> files;
+  try {
+    for (const fs::path& path : matching_files(choice.name, {pattern}))
+      files.push_back({path.filename().string(), static_cast<int64_t>(fs::file_size(path)), path});
+  } catch (const Error&) {
+    return "";
   }
-  return cat(format_count(std::ssize(files)), " files, ", words_of(bytes, hash));
+  return of_files(files);
 }
 
 std::string text_in(const Choice& choice, const char* key) {
@@ -91,18 +116,24 @@ std::string fingerprint_of(const fs::path& path) {
 
 std::map<std::string, std::string> fingerprints_of_data(const Choice& choice) {
   std::map<std::string, std::string> files;
-  const auto add = [&](const std::string& text) {
+  const auto is_there = [](const std::string& path) {
     std::error_code ignored;
-    if (!text.empty() && fs::exists(text, ignored)) files.emplace(text, fingerprint_of(text));
+    return !path.empty() && fs::exists(path, ignored);
+  };
+  const auto add = [&](const std::string& key, const std::string& text) {
+    const std::string file = key == "arrays" ? text.substr(text.find('=') + 1) : text;  // "image=x.npy"
+    std::string found = is_there(file) ? fingerprint_of(file) : "";
+    if (found.empty() && key == "files") found = of_pattern(choice, text);
+    if (!found.empty()) files.emplace(text, std::move(found));
   };
   for (const auto& [key, value] : choice.parameters) {
-    if (const auto* const text = std::get_if<std::string>(&value)) add(*text);
+    if (const auto* const text = std::get_if<std::string>(&value)) add(key, *text);
     if (const auto* const texts = std::get_if<std::vector<std::string>>(&value))
-      std::ranges::for_each(*texts, add);
+      for (const std::string& text : *texts) add(key, text);
     if (const auto* const named = std::get_if<std::map<std::string, std::string>>(&value))
-      for (const auto& [name, text] : *named) add(text);
+      for (const auto& [name, text] : *named) add(key, text);
   }
-  for (const fs::path& place : implied_by(choice)) add(place.string());
+  for (const fs::path& place : implied_by(choice)) add("", place.string());
   return files;
 }
 

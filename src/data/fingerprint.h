@@ -14,7 +14,8 @@ namespace autotrain {
 /// @throws Error(kInputOutput) when it cannot be read.
 std::string fingerprint_of(const std::filesystem::path& path);
 
-/// Those of every file and folder that the parameters of a data set name, by their paths as they stand there.
+/// Those of every file and folder that the parameters of a data set name, by the texts that name them there:
+/// paths, patterns of files and "name=path" of several inputs.
 std::map<std::string, std::string> fingerprints_of_data(const Choice& choice);
 
 /// The same in one text; "" where they name none.

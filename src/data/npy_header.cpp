@@ -40,9 +40,10 @@ class Parser {
   }
 
  private:
-  [[noreturn]] void fail(size_t at, const std::string& what) const {
+  [[noreturn]] void fail(size_t at, const std::string& what,
+                         const std::string& cure = "write the file with numpy.save") const {
     throw Error(ExitCode::kBadData, cat(path_.string(), ": offset ", start_ + static_cast<int64_t>(at)), what,
-                "write the file with numpy.save");
+                cure);
   }
 
   // The next character that is not blank, '\0' at the end.
@@ -74,8 +75,9 @@ class Parser {
   }
 
   std::string description() {
-    if (peek() == '[') fail(at_, "the elements are records of several fields; one plain type is read");
-    return string();
+    if (peek() != '[') return string();
+    fail(at_, "the elements are records of several fields; one plain type is read",
+         "save one field, array['name'], or all: numpy.lib.recfunctions.structured_to_unstructured(array)");
   }
 
   std::string string() {
@@ -119,6 +121,7 @@ class Parser {
     int64_t value = 0;
     if (!parse_integer(text_.substr(at_, end - at_), value)) fail(at_, "a size below 2⁶³ is missing here");
     at_ = end;
+    if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // as Python 2 wrote long integers
     return value;
   }
 

@@ -259,16 +259,17 @@ class InputsLook {
 
 // Numbers that no one scales: images of uint8 are divided by 255, all others stay as they are.
 void doubt_scale(const NpyArray& array, const Spread& spread, DataLook& look) {
-  constexpr double kLarge = 50, kLargeInRows = 1000;
+  constexpr double kLarge = 50, kLargeInRows = 1000, kBeyondTokens = 1 << 24;
   const size_t dimensions = array.shape().size();
   const bool bytes = array.type() == NpyType::kUint8, rows = dimensions < 3;
   const bool divided = bytes && (dimensions == 3 || dimensions == 4);
   if (divided && spread.count > 0)
     doubt_low_values(static_cast<int64_t>(spread.most), array.path().string(),
                      ", or as bool or float32, which are not divided", look);
-  if (divided || spread.count == 0 || (rows && !bytes && !array.is_real())) return;  // may be tokens
+  if (divided || spread.count == 0) return;
   const double largest = std::max(std::abs(spread.least), std::abs(spread.most));
-  if (largest < (rows && !bytes ? kLargeInRows : kLarge)) return;
+  const double large = !rows || bytes ? kLarge : array.is_real() ? kLargeInRows : kBeyondTokens;
+  if (largest < large) return;
   if (bytes) {
     look.doubt("uint8 numbers that are used as they are",
                "save images as [N, C, H, W], which are divided by 255, or array / 255",

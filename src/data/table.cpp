@@ -109,9 +109,10 @@ TableOptions options_of(const TableKeys& keys, const TargetUse& use) {
 }
 
 int64_t count_rows(const TableFile& file, const std::function<bool(int64_t)>& wanted) {
-  int64_t rows = 0;
-  file.for_each_row([&](int64_t number, const TableFile::Row&) { rows += wanted(number) ? 1 : 0; });
+  int64_t rows = 0, all = 0;
+  file.for_each_row([&](int64_t number, const TableFile::Row&) { ++all, rows += wanted(number) ? 1 : 0; });
   if (rows > 0) return rows;
+  if (all == 0) throw Error(ExitCode::kBadData, file.path(), "has no rows");
   throw Error(ExitCode::kBadData, file.path(), "has no rows for this split",
               "give more rows, or another validation_share");
 }
@@ -172,9 +173,7 @@ class TableDataset final : public Dataset,
   }
   DatasetInfo info() const override { return rows_.info(); }
   std::vector<int64_t> classes_of_samples() const override { return classes_by_reading(rows_); }
-  std::vector<std::string> class_names() const override {
-    return encoding_.form == TargetForm::kClass ? names_of(encoding_.classes) : std::vector<std::string>{};
-  }
+  std::vector<std::string> class_names() const override { return names_of(encoding_.classes); }
   const std::vector<double>& weights_of_samples() const override { return weights_; }
   std::string source_of_weights() const override { return cat(path_, ": ", weight_column_); }
   const TableEncoding& encoding() const override { return encoding_; }
@@ -355,15 +354,24 @@ void doubt_same_file(const Parameters& own, const Parameters& training, DataLook
              "set split: train and split: validation", own.text("file"));
 }
 
+// Another file of which only a part is read, as where --set names it beside a split of the run's.
+void doubt_part_of_other_file(const Parameters& own, const Parameters& training, DataLook& look) {
+  if (split_of(own) == Split::kAll || have_same_bytes(own.text("file"), training.text("file"))) return;
+  look.doubt(cat(word_of(look.role), " data that are a part of another file than the training data's"),
+             "set split: all if all of its rows are meant",
+             cat(own.text("file"), ": split: ", own.text("split")));
+}
+
 void look_at_table(const LookRequest& request, DataLook& look) {
   const Parameters& p = request.made_from.parameters;
-  if (look.role != DataRole::kPredicted && request.training != nullptr &&
-      request.made_from.training != nullptr)
-    doubt_same_file(p, *request.made_from.training, look);
-  const TableKeys keys(p, request.made_from.training);
+  const Parameters* const training = request.made_from.training;
+  if (look.role != DataRole::kPredicted && request.training != nullptr && training != nullptr) {
+    doubt_same_file(p, *training, look);
+    doubt_part_of_other_file(p, *training, look);
+  }
+  const TableKeys keys(p, training);
   const TableEncoding& encoding = dynamic_cast<const ReadTable&>(request.data).encoding();
-  const TableFile file =
-      open_table(keys, p.text("file"), like_training(request.made_from.training, encoding));
+  const TableFile file = open_table(keys, p.text("file"), like_training(training, encoding));
   look_at_rows(request, file, MissingWords(keys.texts("missing_words")), look);
 }
 

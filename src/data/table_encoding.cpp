@@ -166,6 +166,9 @@ int64_t different_texts(const ColumnSurvey& survey) {
 }
 
 Task task_of_numbers(const ColumnSurvey& survey, const TableOptions& options, const std::string& target) {
+  const bool soft = !survey.whole && survey.least >= 0 && survey.most <= 1;
+  if (options.targets.kind == TargetUse::Kind::kLabels && soft)
+    return {false, "the loss is for labels, and they lie from 0 to 1"};
   const int64_t different = different_texts(survey);
   if (options.targets.kind == TargetUse::Kind::kUnknown) {
     const bool few = different <= kMostClassesOfNumbers;
@@ -209,9 +212,9 @@ Task find_task(const ColumnSurvey& survey, const TableOptions& options, const st
   return {true, loss_of_classes ? "the loss is for classes" : "not all fields are numbers"};
 }
 
-bool is_ignored(const std::string& text, const TableOptions& options) {
+bool is_ignored(const std::string& text, DecimalMark decimal, const TableOptions& options) {
   if (!options.targets.ignored) return false;
-  const auto number = field_number(text);
+  const auto number = field_number(text, decimal);
   return number && *number == static_cast<double>(*options.targets.ignored);
 }
 
@@ -225,7 +228,8 @@ Categories classes_of(const ColumnSurvey& survey, const TableOptions& options, c
   constexpr double kLast = std::numeric_limits<double>::infinity();
   std::vector<std::pair<double, std::string>> keyed;
   for (const auto& [text, count] : survey.texts) {
-    if (!is_ignored(text, options)) keyed.emplace_back(field_number(text).value_or(kLast), text);
+    if (!is_ignored(text, survey.decimal, options))
+      keyed.emplace_back(field_number(text, survey.decimal).value_or(kLast), text);
   }
   std::sort(keyed.begin(), keyed.end());
   std::vector<std::string> names;
@@ -280,19 +284,31 @@ void decide_target(TableEncoding& encoding, const TableOptions& options) {
   if (labels) check_labels(encoding);
 }
 
+// The number that a text is, unless it is written as codes are.
+std::optional<double> plain_number(std::string_view text, DecimalMark decimal) {
+  if (has_leading_zeros(text) || text.find_first_of("eE+") != std::string_view::npos) return std::nullopt;
+  return field_number(text, decimal);
+}
+
+// pandas writes True, R and spreadsheets TRUE, databases true.
+bool is_truth(std::string_view text) {
+  const std::string word = lower(text);
+  return word == "true" || word == "false";
+}
+
 }  // namespace
 
-std::optional<int64_t> find_category(const Categories& categories, const CsvField& field) {
+std::optional<int64_t> find_category(const Categories& categories, DecimalMark of_names,
+                                     const CsvField& field, DecimalMark of_field) {
   const std::string_view text = word_of(field);
   if (const auto found = categories.find(text); found != categories.end()) return found->second;
-  const auto plain = [](std::string_view word) {
-    return !has_leading_zeros(word) && word.find_first_of("eE+") == std::string_view::npos;
-  };
-  const auto number = field_number(text);
-  if (!number || field.quoted || !plain(text)) return std::nullopt;
+  const auto number = field.quoted ? std::nullopt : plain_number(text, of_field);
+  const bool truth = is_truth(text);
+  if (!number && !truth) return std::nullopt;
   std::optional<int64_t> only;
   for (const auto& [name, index] : categories) {
-    if (!plain(name) || field_number(name) != number) continue;
+    const bool same = truth ? lower(name) == lower(text) : plain_number(name, of_names) == number;
+    if (!same) continue;
     if (only) return std::nullopt;
     only = index;
   }
@@ -307,7 +323,10 @@ int64_t TableEncoding::width() const {
 
 std::string TableEncoding::task() const {
   if (form == TargetForm::kNumber) return "regression";
-  return cat("classification, ", classes.size(), " classes");
+  const std::string words = cat("classification, ", classes.size(), " classes");
+  if (form == TargetForm::kClass) return words;
+  const auto holds = std::ranges::find(classes, 1, &Categories::value_type::second);
+  return cat(words, ", of which ", quote(holds->first), " is 1");
 }
 
 TableEncoding find_encoding(const TableFile& file, const TableOptions& options,

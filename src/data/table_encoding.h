@@ -33,10 +33,11 @@ struct TableOptions {
 /// Numbers of the texts of a categorical column, or of the classes of a target, from 0 in their order.
 using Categories = std::map<std::string, int64_t, std::less<>>;
 
-/// The number of a text; failing that, of the only one that is the same number: 2.0 for 2, as programs write
-/// a column with gaps. Codes ("02", "2E0") and quoted fields are themselves alone. Nothing where there is
-/// none.
-std::optional<int64_t> find_category(const Categories& categories, const CsvField& field);
+/// The number of a text; failing that, of the only one that is the same as programs write it: 2.0 for 2, in a
+/// column with gaps, and TRUE for True. Codes ("02", "2E0") and quoted fields are no other number. Nothing
+/// where there is none. @param of_names before the decimals of the categories. @param of_field of the field.
+std::optional<int64_t> find_category(const Categories& categories, DecimalMark of_names,
+                                     const CsvField& field, DecimalMark of_field);
 
 /// How the fields of one column become numbers.
 struct ColumnEncoding {
@@ -77,7 +78,7 @@ struct TableEncoding {
 
   bool has_classes() const { return form != TargetForm::kNumber; }
 
-  /// "regression", "classification, 3 classes".
+  /// "regression", "classification, 3 classes", of labels "classification, 2 classes, of which "yes" is 1".
   std::string task() const;
 };
 

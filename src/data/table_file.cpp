@@ -103,13 +103,57 @@ void TableFile::for_each_row(const std::function<void(int64_t number, const Row&
   Row row;
   if (format_.header) records.next(row);
   for (int64_t number = 0; records.next(row); ++number) {
-    if (row.size() != columns_.size()) {
-      throw Error(ExitCode::kBadData, cat(path(), ":", row.front().line),
-                  cat("has ", row.size(), " fields; there are ", columns_.size(), " columns"),
-                  "check the separator, and the quotes of this line and the one before");
-    }
+    check_row(row);
     visit(number, row);
   }
+}
+
+void TableFile::check_row(const Row& row) const {
+  if (row.size() != columns_.size()) {
+    throw Error(ExitCode::kBadData, cat(path(), ":", row.front().line),
+                cat("has ", row.size(), " fields; there are ", columns_.size(), " columns"),
+                "check the separator, and the quotes of this line and the one before");
+  }
+  if (is_header(row)) {
+    throw Error(ExitCode::kBadData, cat(path(), ":", row.front().line), "has the names of the columns again",
+                "remove the line: of files that are joined only the first keeps its header");
+  }
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (!row[i].quoted || !holds_rows(row, i)) continue;
+    throw Error(ExitCode::kBadData, place(row, i),
+                cat("is a quoted field of ", 1 + std::ranges::count(row[i].text, '\n'),
+                    " lines that look like rows: its quote may be a character of the text"),
+                "write such a quote twice in a field that is quoted, or remove all: tr -d '\"' < OLD > NEW");
+  }
+}
+
+// The names again, in words: numbers may well be a row.
+bool TableFile::is_header(const Row& row) const {
+  if (!format_.header) return false;
+  for (size_t i = 0; i < row.size(); ++i) {
+    const std::string_view name = unnamed_[i] ? std::string_view() : columns_[i];
+    if (trim(row[i].text) != name) return false;
+  }
+  return std::ranges::any_of(columns_, [](const std::string& name) { return !field_number(name); });
+}
+
+// Whether a text is the rest of a row, whole rows and the beginning of one, as it is between two quotes that
+// were meant as characters: each line has the row's number of fields, and numbers where the row has them.
+bool TableFile::holds_rows(const Row& row, size_t column) const {
+  if (row[column].text.find('\n') == std::string_view::npos) return false;
+  const std::vector<std::string> lines = split(row[column].text, '\n');
+  int64_t numbers = 0;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::vector<std::string> fields = split(lines[i], format_.separator);
+    const size_t first = i == 0 ? column : 0, end = i + 1 == lines.size() ? column + 1 : row.size();
+    if (fields.size() != end - first) return false;
+    for (size_t at = first; at < end; ++at) {
+      if (at == column || !field_number(row[at].text, format_.decimal)) continue;
+      if (!field_number(fields[at - first], format_.decimal)) return false;
+      ++numbers;
+    }
+  }
+  return numbers > 1;
 }
 
 std::string TableFile::place(const Row& row, size_t column) const {

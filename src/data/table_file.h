@@ -40,7 +40,8 @@ class TableFile {
   using Row = std::vector<CsvField>;
 
   /// Calls `visit(number, row)` for every row, in order, with `columns()` fields each; numbers start at 0.
-  /// @throws Error(kBadData) with line and column.
+  /// @throws Error(kBadData) with line and column, also where the header stands again or a quoted field holds
+  /// rows.
   void for_each_row(const std::function<void(int64_t number, const Row& row)>& visit) const;
 
   /// "prices.csv:12:7: rooms": where the field of a row is.
@@ -48,6 +49,9 @@ class TableFile {
 
  private:
   [[noreturn]] void fail_column(const std::string& name, const std::string& key) const;
+  void check_row(const Row& row) const;
+  bool is_header(const Row& row) const;
+  bool holds_rows(const Row& row, size_t column) const;
   std::string_view content() const;
   CsvReader reader() const { return {content(), path(), format_.separator}; }
 

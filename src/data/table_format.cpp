@@ -51,8 +51,9 @@ void check_utf8(std::string_view content, const std::string& file) {
   const std::string byte = {kDigits[bytes[at] >> 4], kDigits[bytes[at] & 15]};
   throw Error(
       ExitCode::kBadData, cat(file, ":", 1 + std::ranges::count(content.substr(0, at), '\n')),
-      cat("is no text in UTF-8: it has the byte 0x", byte, ", as older programs write letters with accents"),
-      "save it as CSV UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8");
+      cat("is no text in UTF-8: it has the byte 0x", byte, ", as older programs write letters beyond ASCII"),
+      "save it as CSV UTF-8, or convert it: iconv -f WINDOWS-1252 -t UTF-8; of other scripts from "
+      "WINDOWS-1251, SHIFT_JIS, GB18030 and the like");
 }
 
 void check_bytes(std::string_view content, const std::string& file) {
@@ -122,9 +123,18 @@ char find_separator(std::string_view content, const std::string& file, const Tab
 
 enum class NumberForm { kOther, kByPoint, kByComma, kByEither };
 
+// "1,5" of "1,5E+03"; all of a text without an exponent.
+std::string_view without_exponent(std::string_view text) {
+  const size_t mark = text.find_first_of("eE");
+  if (mark == std::string_view::npos) return text;
+  int64_t exponent = 0;
+  return parse_integer(text.substr(mark + 1), exponent) ? text.substr(0, mark) : text;
+}
+
 // Which decimal mark alone makes a number of a field. By either: "1,234", "1.234", "12".
-NumberForm form_of(std::string_view text) {
-  text = trim(text);
+NumberForm form_of(std::string_view field) {
+  field = trim(field);
+  const std::string_view text = without_exponent(field);
   const size_t mark = text.find_last_of(".,");
   if (mark == std::string_view::npos || !is_digit(text.back())) return NumberForm::kOther;
   std::string_view whole = text.substr(0, mark), decimals = text.substr(mark + 1);
@@ -143,7 +153,8 @@ NumberForm form_of(std::string_view text) {
     }
   }
   if (groups > 0) return digits == 3 ? by_mark : NumberForm::kOther;
-  const bool may_group = decimals.size() == 3 && !whole.empty() && whole.size() <= 3 && whole[0] != '0';
+  const bool may_group =
+      text == field && decimals.size() == 3 && !whole.empty() && whole.size() <= 3 && whole[0] != '0';
   return may_group ? NumberForm::kByEither : by_mark;
 }
 

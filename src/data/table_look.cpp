@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "data/batches.h"
+#include "data/file_names.h"
 
 namespace autotrain {
 namespace {
@@ -134,6 +135,18 @@ std::string plain_form(const std::string& text) {
   return lower(plain);
 }
 
+// Texts that look the same, one with its accents apart from their letters, as names come from Macs.
+void add_marks_apart(const ColumnSurvey& survey, std::vector<std::string>& out) {
+  std::map<std::string, std::string> by_outline;
+  for (const auto& [text, count] : survey.texts)
+    if (!has_marks_apart(text)) by_outline.emplace(outline_of(text), text);
+  for (const auto& [text, count] : survey.texts) {
+    const auto found = has_marks_apart(text) ? by_outline.find(outline_of(text)) : by_outline.end();
+    if (found != by_outline.end())
+      out.push_back(cat(quote(found->second), " and ", quote(text), ", whose accents stand apart"));
+  }
+}
+
 // Texts that are one when case, or the way in which a number is written, is left aside.
 std::vector<std::string> alike(const ColumnSurvey& survey) {
   std::map<std::string, std::vector<std::string>> by_sense;
@@ -148,6 +161,7 @@ std::vector<std::string> alike(const ColumnSurvey& survey) {
     for (std::string& text : texts) text = quote(text);
     out.push_back(join(texts, " and "));
   }
+  add_marks_apart(survey, out);
   return out;
 }
 
@@ -430,14 +444,23 @@ void doubt_drift(const LookRequest& request, const TableEncoding& encoding, cons
       }
     }
   });
-  for (size_t k = 0; k < drifts.size() && rows >= kFewRows; ++k) {
+  for (size_t k = 0; k < drifts.size(); ++k) {
     const ColumnEncoding& column = encoding.features[k];
     const double mean = drifts[k].sum / static_cast<double>(rows);
     const double deviation =
         std::sqrt(std::max(0.0, drifts[k].squares / static_cast<double>(rows) - mean * mean));
     const bool same = drifts[k].least == drifts[k].most;
-    if (column.categorical || column.survey.least == column.survey.most) continue;
+    if (column.categorical) continue;
     const std::string place = cat(path, ": ", quote(column.name));
+    if (column.survey.squares == 0) {  // its weights were never learned
+      if (!same || drifts[k].least != 0)
+        look.doubt("columns of other numbers than the one that the training data have",
+                   "name features to leave it out: what is made of them is chance",
+                   cat(place, ": mean ", brief(column.mean + mean), ", the training data's ",
+                       brief(column.mean), " in each row"));
+      continue;
+    }
+    if (rows < kFewRows) continue;
     if (same && drifts[k].least == 0)
       look.doubt("columns that are missing from every row", "correct the file, or name features", place);
     else if (std::abs(mean) > kFarDeviations || (!same && deviation < kNarrow))
@@ -500,7 +523,7 @@ void doubt_unknown_categories(const TableFile& file, const TableEncoding& encodi
     for (const ColumnEncoding& column : encoding.features) {
       if (!column.categorical) continue;
       const size_t at = file.same_column(column.name, column.unnamed, "features");
-      if (!find_category(column.categories, row[at]))
+      if (!find_category(column.categories, encoding.format.decimal, row[at], file.format().decimal))
         look.doubt("categories that the training data do not have", "correct them, or train on rows of them",
                    cat(file.place(row, at), ": ", quote(trim(row[at].text))));
     }

@@ -48,7 +48,7 @@ int64_t RowEncoder::class_of(const TableFile::Row& row) {
   const auto number =
       options_.targets.ignored ? field_number(field.text, file_.format().decimal) : std::nullopt;
   if (number && *number == static_cast<double>(*options_.targets.ignored)) return *options_.targets.ignored;
-  if (const auto found = find_category(encoding_.classes, field)) return *found;
+  if (const auto found = category_of(encoding_.classes, field)) return *found;
   if (is_missing(field))
     refuse(row, target_, "the target is missing", "remove the row, or quote the field if it is a class");
   else
@@ -59,7 +59,7 @@ int64_t RowEncoder::class_of(const TableFile::Row& row) {
 
 float RowEncoder::quantity_of(const TableFile::Row& row) {
   const std::string_view text = row[target_].text;
-  if (const auto number = field_number(text, file_.format().decimal)) {
+  if (const auto number = number_in(row[target_])) {
     const bool label = options_.targets.kind == TargetUse::Kind::kLabels;
     if (label && (*number < 0 || *number > 1))
       refuse(row, target_, quote(trim(text)) + " is no label, which is from 0 to 1 for this loss",
@@ -74,10 +74,9 @@ float RowEncoder::quantity_of(const TableFile::Row& row) {
 }
 
 double RowEncoder::weight_of(const TableFile::Row& row, size_t column) {
-  const std::string_view text = row[column].text;
-  const auto number = field_number(text, file_.format().decimal);
+  const auto number = number_in(row[column]);
   if (number && *number >= 0) return *number;
-  refuse(row, column, quote(trim(text)) + " is no weight, which is a number from 0 on",
+  refuse(row, column, quote(trim(row[column].text)) + " is no weight, which is a number from 0 on",
          "correct the field; 0 leaves the row out");
   return 0;
 }
@@ -92,7 +91,7 @@ void RowEncoder::check() const {
 void RowEncoder::write_category(const ColumnEncoding& column, const TableFile::Row& row, size_t at,
                                 float* out) {
   std::fill(out, out + column.width(), 0.0F);
-  const auto found = find_category(column.categories, row[at]);
+  const auto found = category_of(column.categories, row[at]);
   if (found)
     out[*found] = 1;
   else
@@ -110,9 +109,8 @@ double RowEncoder::scaled(const ColumnEncoding& column, const TableFile::Row& ro
 
 double RowEncoder::number_of(const ColumnEncoding& column, const TableFile::Row& row, size_t at) {
   const std::string_view text = row[at].text;
+  if (const auto number = number_in(row[at])) return *number;
   const bool missing = is_missing(row[at]) || missing_words_.contains(trim(text));
-  const auto number = missing ? std::nullopt : field_number(text, file_.format().decimal);
-  if (number) return *number;
   if (!missing && !options_.bad_cells_are_missing) {
     refuse(row, at, quote(trim(text)) + " is no number, as the column's fields in the training file are",
            "correct the field, or set bad_cells: missing, or list the column in categorical");
@@ -124,6 +122,16 @@ double RowEncoder::number_of(const ColumnEncoding& column, const TableFile::Row&
            "fill it in, or set missing: mean");
   }
   return options_.missing == MissingPolicy::kMean ? column.mean : 0;
+}
+
+std::optional<int64_t> RowEncoder::category_of(const Categories& categories, const CsvField& field) const {
+  return find_category(categories, encoding_.format.decimal, field, file_.format().decimal);
+}
+
+// Nothing where it stands for what is missing, as -999 may, or is none.
+std::optional<double> RowEncoder::number_in(const CsvField& field) const {
+  if (missing_words_.contains(trim(field.text))) return std::nullopt;
+  return field_number(field.text, file_.format().decimal);
 }
 
 // Of a target, or of a field of words.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,8 @@ class RowEncoder {
   void write_category(const ColumnEncoding& column, const TableFile::Row& row, size_t at, float* out);
   double scaled(const ColumnEncoding& column, const TableFile::Row& row, size_t at);
   double number_of(const ColumnEncoding& column, const TableFile::Row& row, size_t at);
+  std::optional<int64_t> category_of(const Categories& categories, const CsvField& field) const;
+  std::optional<double> number_in(const CsvField& field) const;
   bool is_missing(const CsvField& field) const;
   void refuse(const TableFile::Row& row, size_t at, const std::string& what, const std::string& cure);
 

@@ -2,6 +2,7 @@
 
 #include <glob.h>
 
+#include <algorithm>
 #include <set>
 
 #include "autotrain/error.h"
@@ -140,6 +141,12 @@ void doubt_files(const LookRequest& request, DataLook& look) {
                       own.real("validation_share") == training->real("validation_share") && files == theirs;
   if (parted) return;
   const std::set<fs::path> known(theirs.begin(), theirs.end());
+  const bool others = std::ranges::none_of(files, [&](const fs::path& file) { return known.contains(file); });
+  if (others && own.text("split") != "all") {
+    look.doubt(cat(word_of(look.role), " data that are a part of other files than the training data's"),
+               "set split: all if all of them are meant",
+               cat(files[0].string(), ": split: ", own.text("split")));
+  }
   for (const fs::path& file : files) {
     if (!known.contains(file)) continue;
     look.doubt(cat("files of the training data that the ", word_of(look.role), " data read, too"),

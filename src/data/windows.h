@@ -21,9 +21,9 @@ namespace autotrain {
 std::vector<std::filesystem::path> matching_files(const std::string& dataset,
                                                   const std::vector<std::string>& patterns);
 
-/// Doubts files that are named more than once, and files of validation data that are training data, too,
-/// unless each reads its own part of them by `split`. Both data sets have the keys `files`, `split` and
-/// `validation_share`.
+/// Doubts files that are named more than once, files of validation data that are training data, too, unless
+/// each reads its own part of them by `split`, and other files of which `split` leaves a part out. Both data
+/// sets have the keys `files`, `split` and `validation_share`.
 void doubt_files(const LookRequest& request, DataLook& look);
 
 /// Which file holds which items of files that are read end to end.

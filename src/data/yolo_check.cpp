@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kFarOutside = 0.1;  // parts of the image
 constexpr double kOutside = 0.02;    // more than rounding
+constexpr const char* kFormOfLine = "write \"class cx cy w h\": centre and size as parts of the image";
 
 // What is kept of a file until all are read.
 struct ReadFile {
@@ -43,14 +44,19 @@ class LabelTally {
                     cat(path, ":", line));
     for (const size_t line : file.labels.doubled)
       doubts_.doubt("lines that are there twice, which count once", "remove them", cat(path, ":", line));
+    for (const size_t line : file.labels.without_area) leave_out(cat(path, ":", line));
     for (const LabelledBox& box : file.labels.boxes) add(box, path);
   }
 
   void finish() {
+    if (without_area_ > shapes_.boxes()) {
+      faults_.doubt("lines most of which are boxes without an area", kFormOfLine, first_without_area_).stops =
+          true;
+      ++summary_.faulty_files;
+    }
     if (shapes_.seem_corners()) {
       faults_
-          .doubt("lines that seem to be \"class x1 y1 x2 y2\", corners",
-                 "write \"class cx cy w h\": centre and size as parts of the image", shapes_.first_outside())
+          .doubt("lines that seem to be \"class x1 y1 x2 y2\", corners", kFormOfLine, shapes_.first_outside())
           .stops = true;
       ++summary_.faulty_files;
     }
@@ -59,6 +65,11 @@ class LabelTally {
   }
 
  private:
+  void leave_out(const std::string& place) {
+    if (without_area_++ == 0) first_without_area_ = place;
+    doubts_.doubt("boxes without an area, which are left out", "remove them", place);
+  }
+
   void add(const LabelledBox& box, const std::string& path) {
     ++summary_.by_class[static_cast<size_t>(box.category)];
     const auto words = [&] { return cat(path, ": ", brief(box.width), " × ", brief(box.height)); };
@@ -80,6 +91,8 @@ class LabelTally {
   LabelSummary& summary_;
   const ImageSize& size_;
   BoxShapes shapes_;
+  int64_t without_area_ = 0;
+  std::string first_without_area_;
   DataLook faults_, doubts_;
 };
 

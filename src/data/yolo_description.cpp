@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/file_kinds.h"
 #include "recipe/yaml_tree.h"
 
 namespace autotrain {
@@ -18,6 +19,26 @@ namespace {
 
 std::string text_of_file(const fs::path& path) {
   return std::string(without_byte_order_mark(read_file(path, 64 * kMiB)));
+}
+
+std::span<const uint8_t> raw_bytes(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+// A list of names or images, whose lines are taken as they stand.
+void refuse_marked_encoding(const fs::path& path, std::string_view text) {
+  const FileKind encoding = encoding_of_text(raw_bytes(text));
+  if (encoding.name.empty()) return;
+  throw Error(ExitCode::kBadData, path.string(), cat("is text in ", encoding.name), encoding.cure);
+}
+
+// Names of classes are written to JSON, which holds no other text, and letters that are lost there may be all
+// that tells two of them apart.
+void refuse_other_letters(const fs::path& path, std::string_view text) {
+  if (first_invalid_utf8(raw_bytes(text)) == text.size()) return;
+  throw Error(ExitCode::kBadData, path.string(),
+              "is no text in UTF-8, as older programs write letters with accents",
+              "convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE");
 }
 
 std::vector<std::string> names_of_lines(std::string_view text) {
@@ -193,7 +214,9 @@ class Description {
 std::vector<std::string> listed_images(const fs::path& list, const Description& description) {
   std::vector<std::string> images;
   int64_t line = 0;
-  for (const std::string_view text : split(text_of_file(list), '\n')) {
+  const std::string lines = text_of_file(list);
+  refuse_marked_encoding(list, lines);
+  for (const std::string_view text : split(lines, '\n')) {
     ++line;
     const std::string name(trim(text));
     if (name.empty()) continue;
@@ -269,9 +292,12 @@ std::vector<fs::path> described_places(const fs::path& file) {
 
 std::vector<std::string> read_class_names(const fs::path& path) {
   const std::string text = text_of_file(path);
+  const bool yaml = is_yaml(path, text);
+  if (!yaml) refuse_marked_encoding(path, text);
+  // The parser of YAML knows the encodings that are marked.
+  if (encoding_of_text(raw_bytes(text)).name.empty()) refuse_other_letters(path, text);
   std::vector<std::string> names =
-      is_yaml(path, text) ? as_data([&] { return names_of_root(parse_yaml(text, path.string())); })
-                          : names_of_lines(text);
+      yaml ? as_data([&] { return names_of_root(parse_yaml(text, path.string())); }) : names_of_lines(text);
   if (names.empty())
     throw Error(ExitCode::kBadData, path.string(), "names no class", "write one name a line");
   return names;

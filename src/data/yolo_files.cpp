@@ -26,37 +26,74 @@ void announce(const LabelledFiles& files, const std::string& told, int64_t unlab
                         "images"));
 }
 
-bool is_labelled(const LabelledFiles& files, int64_t image) {
+bool is_file(const fs::path& path) {
   std::error_code error;
-  return fs::is_regular_file(files.label_path(image), error);
+  return fs::is_regular_file(path, error);
 }
 
-bool any_labelled(const LabelledFiles& files) {
-  for (int64_t i = 0; i < files.names.size(); ++i)
-    if (is_labelled(files, i)) return true;
-  return false;
+// Where an image's label file may lie, the likeliest place first.
+std::vector<fs::path> label_places(const LabelledFiles& files, int64_t image) {
+  if (!files.labels.empty()) return {files.labels / fs::path(files.names[image]).replace_extension(".txt")};
+  const fs::path path = files.image_path(image);
+  return {label_beside(path), fs::path(path).replace_extension(".txt")};
+}
+
+void find_label(LabelledFiles& files, int64_t image) {
+  const std::vector<fs::path> places = label_places(files, image);
+  for (const fs::path& place : places) {
+    for (const char* const ending : {".txt", ".TXT"}) {  // the latter as some programs of Windows write it
+      const fs::path label = fs::path(place).replace_extension(ending);
+      if (!is_file(label)) continue;
+      files.label_files.add(label.string());
+      files.labelled.push_back(true);
+      return;
+    }
+  }
+  files.label_files.add(places.front().string());
+  files.labelled.push_back(false);
 }
 
 // The label files of all images, those among them that several have, and the folders that they lie in.
 struct LabelPaths {
   std::set<fs::path> files, folders;
   std::vector<std::string> shared;
+  std::vector<std::string> repeated;  // images that are named before
 
   explicit LabelPaths(const LabelledFiles& all) {
+    std::set<std::string_view> images;
     for (int64_t i = 0; i < all.names.size(); ++i) {
       const fs::path path = all.label_path(i);
-      if (!files.insert(path).second) shared.push_back(path.filename().string());
+      const bool named_before = !images.insert(all.names[i]).second;
+      if (named_before) repeated.emplace_back(all.names[i]);
+      if (!files.insert(path).second && !named_before) shared.push_back(path.filename().string());
       folders.insert(path.parent_path());
     }
   }
 };
 
+void warn_of_common_labels(const LabelPaths& paths, const std::string& where) {
+  if (!paths.repeated.empty())
+    log::warn("data", cat(where, ": ", paths.repeated.size(),
+                          " images are named more than once, and count as often: ", some_of(paths.repeated),
+                          " · try: name each once"));
+  if (!paths.shared.empty())
+    log::warn("data", cat(where, ": ", paths.shared.size(),
+                          " images have the label file of another: ", some_of(paths.shared),
+                          " · try: give images names that differ before their endings"));
+}
+
 // Some tools put a list of the classes beside label files; lists of images lie there, too.
 bool is_label(const fs::path& path) {
   constexpr std::array kOthers = {"classes", "train", "val", "valid", "test", "names", "README"};
   const std::string stem = path.stem().string();
-  return path.extension() == ".txt" && !stem.starts_with('.') &&
+  return lower(path.extension().string()) == ".txt" && !stem.starts_with('.') &&
          std::ranges::find(kOthers, stem) == kOthers.end();
+}
+
+FileNames first_names(const FileNames& names, int64_t count) {
+  FileNames first;
+  for (int64_t i = 0; i < count; ++i) first.add(names[i]);
+  return first;
 }
 
 // Label files that no image has.
@@ -78,15 +115,11 @@ void warn_of_lone_labels(const LabelPaths& paths, const std::string& where) {
 
 }  // namespace
 
-fs::path LabelledFiles::label_path(int64_t index) const {
-  if (beside) return image_path(index).replace_extension(".txt");
-  if (labels.empty()) return label_beside(image_path(index));
-  return labels / fs::path(names[index]).replace_extension(".txt");
-}
-
 fs::path label_beside(const fs::path& image) {
   std::vector<fs::path> parts(image.begin(), image.end());
-  const auto last = std::find(parts.rbegin() + 1, parts.rend(), fs::path("images"));
+  const auto last = std::find_if(parts.rbegin() + 1, parts.rend(), [](const fs::path& part) {
+    return part == "images" || part == "JPEGImages";
+  });
   if (last != parts.rend()) *last = "labels";
   fs::path label;
   for (const fs::path& part : parts) label /= part;
@@ -100,19 +133,15 @@ fs::path label_folder(const fs::path& images) {
 LabelledFiles with_label_files(FoundImages found, std::optional<int64_t> limit) {
   LabelledFiles files{.where = std::move(found.where), .images = found.folder, .labels = found.labels};
   for (const std::string& name : found.names) files.names.add(name);
-  if (files.labels.empty()) files.beside = !any_labelled(files);
+  for (int64_t i = 0; i < files.names.size(); ++i) find_label(files, i);
   const LabelPaths paths(files);
-  if (!paths.shared.empty()) {
-    log::warn("data", cat(files.where, ": ", paths.shared.size(),
-                          " images have the label file of another: ", some_of(paths.shared),
-                          " · try: give images names that differ before their endings"));
-  }
+  warn_of_common_labels(paths, files.where);
   if (!found.some) warn_of_lone_labels(paths, files.where);
   if (limit && *limit < files.names.size()) {
-    files.names = {};
-    for (int64_t i = 0; i < *limit; ++i) files.names.add(found.names[static_cast<size_t>(i)]);
+    files.names = first_names(files.names, *limit);
+    files.label_files = first_names(files.label_files, *limit);
+    files.labelled.resize(static_cast<size_t>(*limit));
   }
-  for (int64_t i = 0; i < files.names.size(); ++i) files.labelled.push_back(is_labelled(files, i));
   const int64_t unlabelled = std::ranges::count(files.labelled, false);
   announce(files, found.told, unlabelled);
   if (unlabelled < files.names.size()) return files;

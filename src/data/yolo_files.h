@@ -13,18 +13,19 @@ namespace autotrain {
 struct LabelledFiles {
   std::string where = {};             ///< they are from, in messages: a folder, or a key of a file
   std::filesystem::path images = {};  ///< the folder that names are below; a name may be absolute
-  std::filesystem::path labels = {};  ///< below it label files; empty: each is where `label_beside` says
-  bool beside = false;                ///< or, where none is there, each beside its image
-  FileNames names = {};               ///< of images
-  std::vector<bool> labelled = {};    ///< whether each has a label file
+  /// Below it lie label files; empty: each lies where `label_beside` says, or else beside its image.
+  std::filesystem::path labels = {};
+  FileNames names = {};             ///< of images
+  FileNames label_files = {};       ///< of each, or where it would lie
+  std::vector<bool> labelled = {};  ///< whether each is there
 
   std::filesystem::path image_path(int64_t index) const { return images / names[index]; }
-  /// "labels/a.txt" of "images/a.jpg".
-  std::filesystem::path label_path(int64_t index) const;
+  std::filesystem::path label_path(int64_t index) const { return label_files[index]; }
 };
 
 /// Where the label file of an image lies that nothing else is said of: at the same place in a folder "labels"
-/// that stands beside the last folder "images" of its path; without such a folder, beside the image.
+/// that stands beside the last folder "images" of its path, or "JPEGImages" as of PASCAL VOC; without such a
+/// folder, beside the image.
 std::filesystem::path label_beside(const std::filesystem::path& image);
 
 /// Where label files of images in that folder lie, by the same rule.
@@ -42,7 +43,7 @@ struct FoundImages {
 };
 
 /// Looks for the label files of the images, the first `limit` of them; says at level info how many have none,
-/// and warns of label files without an image and of images that share one.
+/// and warns of label files without an image, of images that share one and of those that are named twice.
 /// @throws Error(kMissingFile) when no image has labels.
 LabelledFiles with_label_files(FoundImages found, std::optional<int64_t> limit);
 

@@ -143,7 +143,7 @@ class LabelReader {
   }
 
   void take(const LabelledBox& box, bool clipped) {
-    if (box.width <= 0 || box.height <= 0) return fault("boxes without an area", "the box is empty");
+    if (box.width <= 0 || box.height <= 0) return file_.without_area.push_back(line_);
     if (clipped) file_.clipped.push_back(line_);
     if (std::ranges::find(file_.boxes, box) != file_.boxes.end()) return file_.doubled.push_back(line_);
     file_.boxes.push_back(box);

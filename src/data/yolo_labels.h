@@ -45,10 +45,12 @@ struct LabelFile {
   std::vector<LabelFault> faults = {};
   std::vector<size_t> clipped = {};  ///< lines with a length a little outside 0 to 1, which is made 0 or 1
   std::vector<size_t> doubled = {};  ///< lines whose box stands there already, which are left out
+  std::vector<size_t> without_area = {};  ///< lines whose box has no area, which are left out
 };
 
 /// Reads a label file in YOLO's format: a line "class cx cy w h" for each box; empty lines are skipped, and
-/// so is a byte-order mark; a class may be written as 2.0. A length may lie up to 0.01 outside of 0 to 1.
+/// so is a byte-order mark; a class may be written as 2.0. A length may lie up to 0.01 outside of 0 to 1. A
+/// box without an area is left out.
 LabelFile read_label_file(std::string_view text, const LabelReading& reading);
 
 /// The boxes of a label file. @param where names the file in errors, to which the line's number is added.

@@ -51,8 +51,12 @@ YoloClasses classes_of(const DatasetRequest& request) {
 }
 
 YoloSplit described_split(const Parameters& p) {
-  if (const std::optional<YoloSplit> split = parse_enum<YoloSplit>(p.text("split"))) return *split;
-  throw Error(ExitCode::kBadRecipe, "yolo: split", "is not set, and file has several parts",
+  const std::string word = p.text("split");
+  if (const std::optional<YoloSplit> split = parse_enum<YoloSplit>(word)) return *split;
+  if (word == "valid" || word == "validation") return YoloSplit::kValidation;  // as descriptions may say, too
+  throw Error(ExitCode::kBadRecipe, "yolo: split",
+              word.empty() ? "is not set, and file has several parts"
+                           : cat("is ", quote(word), ", which is no part of a data.yaml"),
               cat("set split: ", join_choices(choices_of<YoloSplit>())));
 }
 
@@ -122,6 +126,7 @@ DatasetRow yolo_row() {
                          "What is made of a label's line of more than five values: refuse; polygon: the box "
                          "around its corners; drop: what stands behind the fifth is left out.",
                          choices_of<LongerLines>(), "refuse")},
+       .as_training = {"longer_lines"},
        .make = make_yolo_set,
        .from = [](const Parameters& p) { return p.text(p.text("images").empty() ? "file" : "images"); }});
 }

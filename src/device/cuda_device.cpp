@@ -10,13 +10,14 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <c10/util/env.h>
 #include <torch/version.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 
 #include "autotrain/error.h"
@@ -28,7 +29,9 @@
 #include "device/cuda_memory.h"
 #include "device/cuda_meter.h"
 #include "device/cuda_recorder.h"
+#include "device/device_error.h"
 #include "device/failure.h"
+#include "device/tf32.h"
 #include "device/warm_up.h"
 
 namespace autotrain {
@@ -44,7 +47,9 @@ class ComputeStream {
  public:
   explicit ComputeStream(c10::DeviceIndex index) : shared_(shared_by(index)) {
     std::lock_guard lock(shared_.mutex);
-    ++shared_.users;
+    const c10::cuda::CUDAStream now = c10::cuda::getCurrentCUDAStream(index);
+    if (shared_.users++ == 0)
+      shared_.before = now == shared_.stream ? c10::cuda::getDefaultCUDAStream(index) : now;
     enter();
   }
   ~ComputeStream() {
@@ -52,8 +57,8 @@ class ComputeStream {
     const c10::DeviceIndex index = shared_.stream.device_index();
     if (--shared_.users > 0 || c10::cuda::getCurrentCUDAStream(index) != shared_.stream) return;
     static_cast<void>(
-        cudaStreamSynchronize(shared_.stream));  // what is left of it, the default one does not wait for
-    c10::cuda::setCurrentCUDAStream(c10::cuda::getDefaultCUDAStream(index));
+        cudaStreamSynchronize(shared_.stream));  // what is left of it, the one before does not wait for
+    c10::cuda::setCurrentCUDAStream(*shared_.before);
   }
   ComputeStream(const ComputeStream&) = delete;
   ComputeStream& operator=(const ComputeStream&) = delete;
@@ -69,6 +74,7 @@ class ComputeStream {
     c10::cuda::CUDAStream stream;
     std::mutex mutex = {};
     int users = 0;
+    std::optional<c10::cuda::CUDAStream> before = {};  // of the thread that opened the device first
   };
 
   static Shared& shared_by(c10::DeviceIndex index) {
@@ -124,33 +130,68 @@ class KernelChoiceScope {
     at::Context& context = at::globalContext();
     deterministic_ = context.deterministicAlgorithms();
     warn_only_ = context.deterministicAlgorithmsWarnOnly();
-    tf32_products_ = context.allowTF32CuBLAS();
-    tf32_convolutions_ = context.allowTF32CuDNN();
     context.setDeterministicAlgorithms(false, false);
   }
   ~KernelChoiceScope() {
     at::Context& context = at::globalContext();
     context.setDeterministicAlgorithms(deterministic_, warn_only_);
-    context.setAllowTF32CuBLAS(tf32_products_);
-    context.setAllowTF32CuDNN(tf32_convolutions_);
+    tf32_.put_in_force();
   }
   KernelChoiceScope(const KernelChoiceScope&) = delete;
   KernelChoiceScope& operator=(const KernelChoiceScope&) = delete;
 
-  static void allow_tf32(bool allowed) {
-    at::globalContext().setAllowTF32CuBLAS(allowed);
-    at::globalContext().setAllowTF32CuDNN(allowed);
-  }
-
  private:
-  bool deterministic_ = false, warn_only_ = false, tf32_products_ = false, tf32_convolutions_ = false;
+  const Tf32Settings tf32_ = Tf32Settings::now();
+  bool deterministic_ = false, warn_only_ = false;
 };
 
-void create_context(c10::DeviceIndex index) {
-  try {
-    c10::cuda::set_device(index);
+// LibTorch's own caching allocator alone counts what tensors have, refuses beyond a limit and keeps the
+// memory of recorded work.
+void check_allocator() {
+  constexpr const char* kUncached = "PYTORCH_NO_CUDA_MEMORY_CACHING";
+  const std::string name = c10::cuda::CUDACachingAllocator::name();
+  if (c10::utils::check_env(kUncached) == true) {
+    throw Error(ExitCode::kUsage, kUncached,
+                "turns off the allocator that counts memory and holds it to a budget", "unset it");
+  }
+  if (name == "native") return;
+  throw Error(ExitCode::kUsage, "PYTORCH_CUDA_ALLOC_CONF",
+              cat("memory of the GPU comes from the allocator ", quote(name),
+                  ", which can neither be counted nor held to a budget"),
+              "leave backend:cudaMallocAsync out of PYTORCH_CUDA_ALLOC_CONF (or PYTORCH_ALLOC_CONF), and "
+              "change no allocator in the program");
+}
+
+// Segments that grow in place fragment least. A driver may refuse them, as that of WSL 2 does
+// (pytorch/pytorch#192330): then they are of fixed size. On a stream where nothing was allocated before, so
+// that no cached block answers.
+void allocate_first(c10::DeviceIndex index) {
+  static bool grows = true;
+  const auto allocate = [&] {
+    c10::CachingAllocator::setAllocatorSettings(grows ? "expandable_segments:True"
+                                                      : "expandable_segments:False");
     at::empty({1}, at::TensorOptions().device(c10::Device(c10::DeviceType::CUDA, index)));
+  };
+  try {
+    allocate();
   } catch (const std::exception& error) {
+    if (!grows || classify_failure(error) == Failure::kOutOfMemory) throw;
+    grows = false;
+    log::info("device", cat("the driver has no memory that grows in place (", first_line(error),
+                            "): it fragments more"));
+    allocate();
+  }
+}
+
+// And makes the device the calling thread's until `guard` ends.
+std::unique_ptr<ComputeStream> create_context(c10::DeviceIndex index, c10::cuda::OptionalCUDAGuard& guard) {
+  try {
+    guard.set_index(index);
+    auto stream = std::make_unique<ComputeStream>(index);
+    allocate_first(index);
+    return stream;
+  } catch (const std::exception& error) {
+    throw_device_error(error);
     if (classify_failure(error) != Failure::kOutOfMemory) throw;
     throw Error(
         ExitCode::kDoesNotFit, "execution.device",
@@ -168,10 +209,10 @@ std::vector<std::string> compute_everything(c10::DeviceIndex index) {
                 .products = {torch::kFloat32, torch::kFloat16}};
   how.generator.set_current_seed(0);
   if (multiplies_bf16(index)) how.products.push_back(torch::kBFloat16);
-  KernelChoiceScope::allow_tf32(false);
+  allow_tf32_everywhere(false);
   std::vector<std::string> failed = warm_up_gpu(how);
   if (multiplies_bf16(index)) {
-    KernelChoiceScope::allow_tf32(true);
+    allow_tf32_everywhere(true);
     how.products = {torch::kFloat32};
     for (const std::string& pass : warm_up_gpu(how)) failed.push_back(pass + " (tf32)");
   }
@@ -235,10 +276,7 @@ class CudaDevice final : public Device {
   bool has_native_bf16() const override { return multiplies_bf16(index_); }
   bool has_tf32() const override { return has_native_bf16(); }
 
-  void allow_tf32(bool allowed) override {
-    at::globalContext().setAllowTF32CuBLAS(allowed);
-    at::globalContext().setAllowTF32CuDNN(allowed);
-  }
+  void allow_tf32(bool allowed) override { allow_tf32_everywhere(allowed); }
 
   void synchronize() const override {
     const c10::cuda::CUDAGuard guard(index_);
@@ -269,7 +307,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<WorkRecorder> make_recorder() override { return make_cuda_recorder(index_); }
 
   void use_from_this_thread() override {
-    const c10::cuda::CUDAGuard guard(index_);
+    c10::cuda::set_device(index_);
     stream_->enter();
   }
 
@@ -321,18 +359,11 @@ std::unique_ptr<Device> open_cuda_device(const DeviceOptions& options, int64_t i
                           : "set execution.device to cpu, or check the driver with nvidia-smi");
   }
   const auto device_index = static_cast<c10::DeviceIndex>(index);
-  const bool deterministic = options.deterministic.value_or(false);
-  // Segments that grow in place fragment least; must be set before the first allocation.
-  c10::CachingAllocator::setAllocatorSettings("expandable_segments:True");
-  create_context(device_index);
-  // cuBLAS repeats bit for bit only with a workspace of fixed size; it reads this when it is first used.
-  if (deterministic) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
-  // Benchmarking tries algorithms with large workspaces: memory would peak at random.
-  at::globalContext().setBenchmarkCuDNN(false);
-  at::globalContext().setDeterministicCuDNN(deterministic);
-  auto stream = std::make_unique<ComputeStream>(device_index);  // its workspaces are made by the warm-up
+  check_allocator();
+  c10::cuda::OptionalCUDAGuard guard;
+  std::unique_ptr<ComputeStream> stream = create_context(device_index, guard);
   auto gpu = cuda_memory(device_index, bus_id_of(device_index));
-  warm_up(device_index, *gpu);  // after all that chooses kernels and workspaces
+  warm_up(device_index, *gpu);  // makes the stream's workspaces
   auto meter = std::make_unique<CudaMeter>(std::move(gpu));
   if (options.settled)
     return std::make_unique<CudaDevice>(device_index, std::move(stream), std::move(meter), *options.settled);

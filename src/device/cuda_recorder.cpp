@@ -4,6 +4,7 @@
 #include <ATen/cuda/CUDAGeneratorImpl.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
 #include <cuda_runtime_api.h>
@@ -55,6 +56,7 @@ class CudaRecorder final : public WorkRecorder {
   explicit CudaRecorder(c10::DeviceIndex index) : index_(index) {}
 
   std::unique_ptr<RecordedWork> record(const std::function<void()>& work) override {
+    const c10::cuda::CUDAGuard guard(index_);  // LibTorch captures on the current device
     if (c10::cuda::getCurrentCUDAStream(index_) == c10::cuda::getDefaultCUDAStream(index_))
       throw CannotRecord("the calling thread computes on the default stream");
     // What the same work left in the cache when it was done before is of no use to what is recorded.

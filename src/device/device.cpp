@@ -23,13 +23,17 @@ namespace {
 // backward passes on a GPU add in one order. Where it is merely the default, that operator runs as it can.
 // LibTorch would also fill every fresh tensor with NaN in deterministic mode, which costs a pass
 // over memory and changes no result of a correct program.
-void ask_for_determinism(const std::optional<bool>& asked, bool on_cpu) {
+void choose_kernels(const std::optional<bool>& asked, bool on_cpu) {
   const bool strict = asked.value_or(false);
   at::globalContext().setDeterministicAlgorithms(asked.value_or(on_cpu), /*warn_only=*/!strict);
   at::globalContext().setDeterministicFillUninitializedMemory(false);
+  if (on_cpu) return;
   // cuBLAS repeats bit for bit only with a workspace of fixed size, which LibTorch reads when the process
   // first multiplies, in this run or in a later one.
-  if (!on_cpu) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  at::globalContext().setDeterministicCuDNN(strict);
+  // Benchmarking tries algorithms with large workspaces: memory would peak at random.
+  at::globalContext().setBenchmarkCuDNN(false);
 }
 
 [[noreturn]] void fail_no_gpu(const std::string& asked, const GpuFault& fault) {
@@ -63,16 +67,20 @@ std::unique_ptr<Device> open_device(const DeviceOptions& options) {
     throw Error(ExitCode::kBadRecipe, "execution.device", quote(name) + " is not a device",
                 "use auto, cpu, cuda or cuda:N");
   }
-  const std::optional<GpuFault> fault = name == "cpu" ? std::nullopt : gpu_fault(facts);
+  const std::optional<GpuFault> fault = name == "cpu" ? std::nullopt : gpu_fault(facts, *index);
   if (fault && name != "auto") fail_no_gpu(name, *fault);
   if (fault) warn_of_idle_gpu(facts, *fault, options);
   const bool on_cpu = name == "cpu" || fault.has_value();
-  ask_for_determinism(options.deterministic, on_cpu);
+  choose_kernels(options.deterministic, on_cpu);
   const int64_t threads = options.threads > 0 ? options.threads : usable_cores().count;
   require_room_for_threads(threads);
   at::set_num_threads(static_cast<int>(threads));
   if (on_cpu) return open_cpu_device(options);
-  return naming_device_errors([&] { return open_cuda_device(options, *index); });
+  return naming_device_errors([&] {
+    std::unique_ptr<Device> device = open_cuda_device(options, *index);
+    device->use_from_this_thread();
+    return device;
+  });
 }
 
 }  // namespace autotrain

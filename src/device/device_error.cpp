@@ -80,6 +80,14 @@ Error no_kernels() {
                "install a LibTorch that was built for it, or set execution.device: cpu");
 }
 
+Error device_taken() {
+  return Error(
+      ExitCode::kBadRecipe, "execution.device",
+      "the GPU takes no process more: another one has it for itself, or its compute mode admits none",
+      "nvidia-smi -q -d COMPUTE,PIDS shows both: wait for the other process, have the mode set to "
+      "Default, or use another GPU");
+}
+
 // ------------------------------------------------------------------ scopes
 
 struct LivingScopes {
@@ -134,6 +142,7 @@ void throw_device_error(const std::exception& error) {
   if (is_device_lost(error)) throw device_lost(error);
   if (const std::string name = nondeterministic_operator(error); !name.empty()) throw not_deterministic(name);
   if (lacks_kernels(error)) throw no_kernels();
+  if (is_device_taken(error)) throw device_taken();
 }
 
 LostDeviceScope::LostDeviceScope(Leave leave) : leave_(std::move(leave)) {

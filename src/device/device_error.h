@@ -17,8 +17,8 @@ class DeviceLost : public Error {
 };
 
 /// Throws what the user can act on in the place of `error`, where it is about the device: DeviceLost;
-/// Error(kBadRecipe) for an operator without a deterministic implementation, and for a GPU that LibTorch has
-/// no kernels for. Else does nothing.
+/// Error(kBadRecipe) for an operator without a deterministic implementation, for a GPU that LibTorch has no
+/// kernels for, and for one that takes no process more. Else does nothing.
 void throw_device_error(const std::exception& error);
 
 /// What `work` returns, and throws with errors of the device named.

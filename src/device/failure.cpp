@@ -66,6 +66,7 @@ constexpr int32_t kCudaOutOfMemory = 2;
 // ------------------------------------------------------------------ the device
 
 // By CUDA's numbers, so that builds without CUDA know them too.
+constexpr int32_t kCudaDevicesUnavailable = 46;
 constexpr int32_t kCudaNoKernelImage = 209;
 constexpr int32_t kCudaAssert = 710;
 constexpr std::array<int32_t, 17> kLostCodes = {
@@ -162,6 +163,11 @@ bool is_device_assert(const std::exception& error) {
 bool lacks_kernels(const std::exception& error) {
   if (is_settled(error)) return false;
   return code_of(error) == kCudaNoKernelImage || says(error, "no kernel image is available");
+}
+
+bool is_device_taken(const std::exception& error) {
+  if (is_settled(error)) return false;
+  return code_of(error) == kCudaDevicesUnavailable || says(error, "busy or unavailable");
 }
 
 // The text names it first, behind what those say through whom it came: "RuntimeError: put_ does not have …".

@@ -38,6 +38,9 @@ bool is_device_assert(const std::exception& error);
 /// Whether LibTorch has no kernels for this kind of GPU.
 bool lacks_kernels(const std::exception& error);
 
+/// Whether the GPU takes no process more: another one has it for itself, or its compute mode admits none.
+bool is_device_taken(const std::exception& error);
+
 /// The operator of which LibTorch has no kernel that repeats bit for bit, where one was asked for: "put_". Of
 /// any other exception "".
 std::string nondeterministic_operator(const std::exception& error);

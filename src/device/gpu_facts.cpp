@@ -68,8 +68,16 @@ GpuFactsScope::~GpuFactsScope() {
   facts_of_a_test().reset();
 }
 
-std::optional<GpuFault> gpu_fault(const GpuFacts& facts) {
-  if (facts.devices > 0) return std::nullopt;
+std::optional<GpuFault> gpu_fault(const GpuFacts& facts, int64_t index) {
+  if (index >= 0 && index < facts.devices) return std::nullopt;
+  if (facts.devices > 0) {
+    return GpuFault{facts.devices == 1 ? "this process sees one GPU, which is cuda:0"
+                                       : cat("this process sees ", facts.devices,
+                                             " GPUs, cuda:0 to cuda:", facts.devices - 1),
+                    facts.visible ? cat("CUDA_VISIBLE_DEVICES=", *facts.visible,
+                                        " has those that it shows numbered from 0: use such a number")
+                                  : "use one of these"};
+  }
   if (!facts.in_build) return GpuFault{"this build has no CUDA", "build against a LibTorch with CUDA"};
   if (hides_all(facts.visible)) {
     return GpuFault{cat("CUDA_VISIBLE_DEVICES is ", quote(*facts.visible), ", which hides every GPU"),

@@ -37,15 +37,15 @@ class GpuFactsScope {
   GpuFactsScope& operator=(const GpuFactsScope&) = delete;
 };
 
-/// Why this process has no GPU, and what would help.
+/// Why this process does not have a GPU, and what would help.
 struct GpuFault {
   std::string what;
   std::string cure;
   bool meant = false;  ///< whoever started the process wants it so
 };
 
-/// Nothing where there is a GPU.
-std::optional<GpuFault> gpu_fault(const GpuFacts& facts);
+/// Nothing where there is a GPU of this number.
+std::optional<GpuFault> gpu_fault(const GpuFacts& facts, int64_t index = 0);
 
 /// Adds what CUDA says. In a build without it, that there is none.
 void ask_cuda(GpuFacts& facts);

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstdlib>
 
@@ -16,6 +17,10 @@ constexpr const char* kReadByLibraries[] = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "
 std::optional<std::string> value_of(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
+}
+
+c10::impl::VirtualGuardImpl gpus_here() {
+  return c10::impl::VirtualGuardImpl(torch::kCUDA);
 }
 
 std::vector<at::Generator> generators_of_gpus() {
@@ -44,8 +49,8 @@ ProcessSettings ProcessSettings::now(bool gpus) {
     }
     settings.gpus_ = {.benchmark = context.benchmarkCuDNN(),
                       .deterministic = context.deterministicCuDNN(),
-                      .tf32_products = at::globalContext().allowTF32CuBLAS(),
-                      .tf32_convolutions = at::globalContext().allowTF32CuDNN()};
+                      .tf32 = Tf32Settings::now(),
+                      .current = gpus_here().getDevice()};
   }
   for (const char* const name : kReadByLibraries) settings.environment_.emplace_back(name, value_of(name));
   ::sigaction(SIGPIPE, nullptr, &settings.broken_pipe_);
@@ -67,8 +72,8 @@ void ProcessSettings::put_in_force() const {
   if (gpus_) {
     context.setBenchmarkCuDNN(gpus_->benchmark);
     context.setDeterministicCuDNN(gpus_->deterministic);
-    context.setAllowTF32CuBLAS(gpus_->tf32_products);
-    context.setAllowTF32CuDNN(gpus_->tf32_convolutions);
+    gpus_->tf32.put_in_force();
+    gpus_here().uncheckedSetDevice(gpus_->current);  // which starts no GPU that nobody has used
   }
   for (const auto& [name, value] : environment_) {
     if (value_of(name) == value) continue;

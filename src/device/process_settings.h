@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Generator.h>
+#include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 #include <signal.h>
 #include <torch/types.h>
@@ -11,12 +12,15 @@
 #include <utility>
 #include <vector>
 
+#include "device/tf32.h"
+
 namespace autotrain {
 
 /// All that a run changes of its process, as it was at one time: generators of GPUs, threads, determinism,
 /// choice of kernels and default type; the variables of the environment that libraries read when they are
-/// first used; the signal of a lost connection; how the calling thread rounds. What cannot be put back is not
-/// here: LibTorch's CPU allocator stays installed, and so do glibc's settings of its heap.
+/// first used; the signal of a lost connection; which GPU the calling thread uses, and how it rounds. What
+/// cannot be put back is not here: LibTorch's CPU allocator stays installed, and so do glibc's settings of
+/// its heap.
 class ProcessSettings {
  public:
   /// @param gpus those of GPUs too, which starts the driver where there are some.
@@ -26,7 +30,9 @@ class ProcessSettings {
 
  private:
   struct Gpus {
-    bool benchmark = false, deterministic = false, tf32_products = false, tf32_convolutions = false;
+    bool benchmark = false, deterministic = false;
+    Tf32Settings tf32 = {};
+    c10::Device current = torch::kCUDA;  // of the calling thread
   };
 
   std::vector<std::pair<at::Generator, torch::Tensor>> generators_;  // of GPUs

@@ -2,6 +2,7 @@
 
 #include "autotrain/log.h"
 #include "base/clock.h"
+#include "base/command_line.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "device/failure.h"
@@ -38,6 +39,7 @@ void Saver::checkpoint(Training training) {
 }
 
 void Saver::write(Training training) {
+  session_.folder->check_in_place();
   const Retention retention = retention_of(recipe_);
   CheckpointContent saved = content();
   auto background = training == Training::kGoesOn ? background_copy(saved.tensors) : std::nullopt;
@@ -160,7 +162,8 @@ std::string Saver::save_elsewhere() {
   make_folders(run / "checkpoints");
   write_file_atomically(run / "recipe.yaml", write_recipe(recipe_, catalog()));
   checkpoints.write(state_.position.updates, content());
-  return saved_in(cat(run.string(), "; go on from there with --output ", run.string(), " --resume"));
+  return saved_in(
+      cat(run.string(), "; go on from there with --output ", shell_word(run.string()), " --resume"));
 }
 
 }  // namespace autotrain

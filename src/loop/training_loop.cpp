@@ -15,6 +15,7 @@
 #include "plan/scopes.h"
 #include "report/noise_words.h"
 #include "setup/users_code.h"
+#include "state/resume.h"
 #include "state/snapshot.h"
 
 namespace autotrain {
@@ -78,7 +79,8 @@ void TrainingLoop::run_to_the_end() {
   windows_.restart();
   compare_loss_ahead();
   if (position_.evaluation_owed) evaluate();
-  stop_at_limits();  // resumed at its end
+  stop_at_limits();
+  tell_nothing_left();
   while (!stopping()) {
     if (roll_back_for_) roll_back();
     train_window();
@@ -99,6 +101,16 @@ void TrainingLoop::run_to_the_end() {
   saver_.wait();
   times_.finish();
   tell_last_update();  // by which evaluations of the program's own go
+}
+
+// Resumed at its end. Who wants more of it has to move that.
+void TrainingLoop::tell_nothing_left() const {
+  const bool by_recipe =
+      stopping() && stopped_by_ != StopReason::kSignal && stopped_by_ != StopReason::kCallback;
+  if (!by_recipe || position_.updates == 0) return;
+  log::warn("trainer",
+            cat("no update is left to make: the run came to its end by stop.", to_string(stopped_by_),
+                " at update ", position_.updates, ". Try: a later stop, with --allow-change, to go on"));
 }
 
 // A task that declares no state may have some: nobody sees its members.
@@ -314,10 +326,12 @@ void TrainingLoop::record_uncounted() {
                                                   : std::string("the task gives them no weight");
   session_.note(EventKind::kSkipped, cat("window ", position_.windows, ": none of its ", queued_.samples,
                                          " targets counts: ", why));
-  if (position_.uncounted < bench_.stream.size()) return;
+  // A run's first samples are an epoch; of later ones, twice as many hold one wherever they begin.
+  const int64_t epochs = position_.updates == 0 ? 1 : 2;
+  if (position_.uncounted < epochs * bench_.stream.size()) return;
   throw Error(ExitCode::kBadData, "data.train",
-              cat("none of the targets of the last ", position_.uncounted,
-                  " samples counts, as many as there are: ", why),
+              cat("none of the targets of the last ", position_.uncounted, " samples counts, ",
+                  epochs == 1 ? "as many as there are: " : "an epoch and more: ", why),
               "give targets that count, or change loss.ignore_index or loss.class_weights");
 }
 
@@ -432,12 +446,22 @@ void TrainingLoop::tell_never_defined() const {
 void TrainingLoop::follow(const EvaluationRecord& evaluation) {
   if (!plateau_ || session_.learned() < counted_product(schedule_.warmup_updates(), stages_.first())) return;
   if (!counts(evaluation, plateau_->figure, position_.plateau.best.has_value())) return;
-  const double before = position_.plateau.factor;
+  const PlateauState before = position_.plateau;
   const bool lower = evaluation.kinds.at(plateau_->figure).better == Better::kLower;
-  plateau_->follow(evaluation.figures.at(plateau_->figure), lower, position_.plateau);
-  if (position_.plateau.factor == before) return;
-  log::info("optim", cat("update ", position_.updates, ": ", plateau_->figure,
-                         " no longer improves; learning rate × ", brief(position_.plateau.factor)));
+  const double value = evaluation.figures.at(plateau_->figure);
+  plateau_->follow(value, lower, position_.plateau);
+  if (position_.plateau.factor == before.factor) return;
+  const std::string falls = cat("; learning rate × ", brief(position_.plateau.factor));
+  const bool better = before.best && (lower ? value < *before.best : value > *before.best);
+  if (better) {
+    log::warn("optim", cat("update ", position_.updates, ": ", plateau_->figure,
+                           " is better than the best that counted, ", brief(*before.best),
+                           ", but by no more than schedule.threshold, ", brief(plateau_->threshold), falls,
+                           ". Try: a threshold that is small beside the figure, or 0"));
+  } else {
+    log::info("optim",
+              cat("update ", position_.updates, ": ", plateau_->figure, " no longer improves", falls));
+  }
 }
 
 // Of the estimates that all ranks have in common. The last update of a run decides nothing any more.
@@ -466,9 +490,11 @@ void TrainingLoop::checkpoint(Saver::Training training) {
 // Number and state of the newest one up to this update; null when there is none.
 Ranks::Note TrainingLoop::newest_checkpoint() const {
   if (session_.folder == nullptr) return nullptr;
-  auto newest = session_.folder->checkpoints().read_newest_state(position_.updates);
+  const auto newest = session_.folder->checkpoints().read_newest_state(position_.updates);
   if (!newest) return nullptr;
-  return Ranks::Note::array({newest->first, std::move(newest->second)});
+  SavedRun saved = saved_run(newest->second);
+  follow_data(saved, recipe_);
+  return Ranks::Note::array({newest->first, state_to_json(saved)});
 }
 
 // Back to the last checkpoint from before the weights that failed, and on from there with a smaller learning

@@ -40,6 +40,7 @@ class TrainingLoop {
 
  private:
   void run_to_the_end();
+  void tell_nothing_left() const;
   void train_window();
   int64_t effective() const;
   int64_t effective_at(int64_t learned) const;

@@ -32,6 +32,16 @@ torch::Tensor is_object(const torch::Tensor& targets) {
   return there.logical_and(targets.select(2, kCrowdColumn) <= 0);
 }
 
+void check_classes_of(const torch::Tensor& targets, int64_t classes, const char* loss) {
+  if (!targets.is_cpu() || targets.numel() == 0) return;
+  const auto largest = static_cast<int64_t>(targets.select(2, 0).max().item<double>());
+  if (largest < classes) return;
+  throw Error(ExitCode::kBadData, loss,
+              cat("targets have the class ", largest, ", and the model predicts ", classes,
+                  classes == 1 ? " class" : " classes", ", counted from 0"),
+              "take a model that predicts all classes of the data");
+}
+
 torch::Tensor yolo_points(const std::vector<std::array<int64_t, 2>>& grids, int64_t height, int64_t width) {
   int64_t count = 0;
   for (const auto& [rows, columns] : grids) count += rows * columns;
@@ -55,13 +65,17 @@ torch::Tensor yolo_points(const std::vector<std::array<int64_t, 2>>& grids, int6
 YoloOutput YoloOutput::of(const torch::Tensor& prediction, const char* key) {
   const int64_t classes =
       prediction.dim() == 3 ? prediction.size(2) - 4 * kYoloBins - kPointColumns : int64_t{0};
-  if (classes < 1) {
-    throw Error(ExitCode::kBadRecipe, key,
-                cat("yolo takes points with bins and classes; predictions are ", prediction.sizes()),
-                "it goes with model yolo");
-  }
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ExitCode::kBadRecipe, key, what, "it goes with model yolo");
+  };
+  if (classes < 1)
+    refuse(cat("yolo takes points with bins and classes; predictions are ", prediction.sizes()));
   const torch::Tensor wide = prediction.to(torch::kFloat32);
   const torch::Tensor points = wide.detach()[0].narrow(1, 4 * kYoloBins + classes, kPointColumns);
+  if (points.is_cpu() && points.select(1, 2).le(0).any().item<bool>())
+    refuse(
+        "yolo takes points whose last five numbers are x, y, stride, width and height; the strides of "
+        "these are not all above 0");
   return {.bins = wide.narrow(2, 0, 4 * kYoloBins).unflatten(2, {4, kYoloBins}),
           .logits = wide.narrow(2, 4 * kYoloBins, classes),
           .places = points.narrow(1, 0, 2),

@@ -26,6 +26,10 @@ torch::Tensor yolo_points(const std::vector<std::array<int64_t, 2>>& grids, int6
 /// which longer rows than five columns name in their sixth.
 torch::Tensor is_object(const torch::Tensor& targets);
 
+/// On a CPU, where nobody waits for it: refuses targets of classes that the model does not predict.
+/// @throws Error(kBadData). @param loss that asks for them.
+void check_classes_of(const torch::Tensor& targets, int64_t classes, const char* loss);
+
 /// An output of model yolo, [n, points, 4 · kYoloBins + classes + kPointColumns], taken apart.
 struct YoloOutput {
   torch::Tensor bins;     ///< [n, points, 4, kYoloBins] float32: logits of distances left, top, right, bottom
@@ -34,7 +38,8 @@ struct YoloOutput {
   torch::Tensor strides;  ///< [points, 1] in pixels
   torch::Tensor size;     ///< [2] width and height of the image in pixels
 
-  /// @throws Error(kBadRecipe) where it is no such output. @param key of the recipe that asks for one.
+  /// @throws Error(kBadRecipe) where it is no such output, as far as its shape and, on a CPU, its strides
+  /// tell. @param key of the recipe that asks for one.
   static YoloOutput of(const torch::Tensor& prediction, const char* key);
 
   /// The boxes' edges left, top, right, bottom in pixels: [n, points, 4].

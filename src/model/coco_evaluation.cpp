@@ -249,6 +249,13 @@ std::vector<Pair> best_pairs(const CocoImage& image, double least) {
   return pairs;
 }
 
+bool lies_in_crowd(const CocoFound& found, const std::vector<CocoTruth>& truth) {
+  return std::ranges::any_of(truth, [&](const CocoTruth& each) {
+    return each.crowd && each.category == found.category &&
+           overlap_of(found.box, each.box, true) >= kThresholds[0];
+  });
+}
+
 }  // namespace
 
 CocoEvaluation evaluate_coco(const std::vector<CocoImage>& images, int64_t classes) {
@@ -282,7 +289,7 @@ std::vector<std::vector<double>> confusion_of_boxes(const std::vector<CocoImage>
       if (!has[t] && !image.truth[t].crowd) ++counts[static_cast<size_t>(image.truth[t].category)][none];
     }
     for (size_t f = 0; f < used.size(); ++f) {
-      if (!used[f] && image.found[f].score >= least)
+      if (!used[f] && image.found[f].score >= least && !lies_in_crowd(image.found[f], image.truth))
         ++counts[none][static_cast<size_t>(image.found[f].category)];
     }
   }

@@ -64,7 +64,7 @@ CocoEvaluation evaluate_coco(const std::vector<CocoImage>& images, int64_t class
 
 /// How many objects of each class [row] were found as which [column], at an overlap of 0.5 and scores from
 /// `least` on, the best pair first. The last row is what was found where nothing is, the last column what was
-/// not found. Crowds are left out.
+/// not found. Crowds are left out, and so is what is found in one of its class.
 std::vector<std::vector<double>> confusion_of_boxes(const std::vector<CocoImage>& images, int64_t classes,
                                                     double least);
 

@@ -10,7 +10,8 @@ namespace {
 using torch::indexing::Ellipsis;
 using torch::indexing::Slice;
 
-constexpr double kTiny = 1e-9;  // keeps divisions by areas finite
+constexpr double kTiny = 1e-9;       // keeps divisions by areas finite
+constexpr int64_t kCellNumbers = 5;  // of a cell before its classes: objectness, then the box
 
 struct DetectionOptions {
   double box_weight = 5;
@@ -58,7 +59,8 @@ struct Matched {
 };
 
 void check_shapes(const torch::Tensor& prediction, const torch::Tensor& target) {
-  if (prediction.dim() == 4 && target.dim() == 3 && target.size(2) >= 5) return;
+  if (prediction.dim() == 4 && prediction.size(3) > kCellNumbers && target.dim() == 3 && target.size(2) >= 5)
+    return;
   throw Error(ExitCode::kBadRecipe, "loss.name",
               cat("detection takes a grid of cells and boxes; predictions are ", prediction.sizes(),
                   " and targets ", target.sizes()),
@@ -67,6 +69,7 @@ void check_shapes(const torch::Tensor& prediction, const torch::Tensor& target) 
 
 Matched match(const torch::Tensor& prediction, const torch::Tensor& target) {
   check_shapes(prediction, target);
+  check_classes_of(target, prediction.size(3) - kCellNumbers, "detection");
   const int64_t n = prediction.size(0), rows = prediction.size(1), columns = prediction.size(2);
   const torch::Tensor cells = prediction.to(torch::kFloat32).reshape({n, rows * columns, -1});
   const auto number = [&](int64_t i) { return target.select(2, i); };
@@ -84,7 +87,7 @@ Matched match(const torch::Tensor& prediction, const torch::Tensor& target) {
           .objectness = objectness,
           .occupied = at::zeros_like(objectness).scatter_add(1, cell, there).clamp_max(1),
           .own = own.select(2, 0),
-          .logits = own.index({Ellipsis, Slice(5)}),
+          .logits = own.index({Ellipsis, Slice(kCellNumbers)}),
           .overlap = overlap(predicted, Edges::around(number(1), number(2), number(3), number(4)))};
 }
 

@@ -4,7 +4,9 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/mm.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace autotrain {
 namespace {
@@ -23,19 +25,20 @@ FewRowsScope::~FewRowsScope() {
 
 bool takes_columns(const torch::Tensor& inputs, const torch::Tensor& weight) {
   const int64_t rows = inputs.numel() / inputs.size(-1);
-  return few_rows_as_columns && rows > 1 && rows <= kMostRows && inputs.is_cpu() &&
+  return few_rows_as_columns && rows <= kMostRows && inputs.is_cpu() &&
          inputs.scalar_type() == torch::kFloat32 && weight.scalar_type() == torch::kFloat32 &&
          !torch::GradMode::is_enabled() && !at::autocast::is_autocast_enabled(at::kCPU);
 }
 
 torch::Tensor linear_by_columns(const torch::Tensor& inputs, const torch::Tensor& weight,
                                 const torch::Tensor& bias) {
-  const torch::Tensor columns = inputs.reshape({-1, inputs.size(-1)}).t();
+  const torch::Tensor rows = inputs.reshape({-1, inputs.size(-1)});
+  const torch::Tensor columns = rows.expand({std::max<int64_t>(2, rows.size(0)), -1}).t();
   const torch::Tensor product =
       bias.defined() ? at::addmm(bias.unsqueeze(1), weight, columns) : at::mm(weight, columns);
   std::vector<int64_t> shape = inputs.sizes().vec();
   shape.back() = weight.size(0);
-  return product.t().contiguous().view(shape);
+  return product.narrow(1, 0, rows.size(0)).t().contiguous().view(shape);
 }
 
 }  // namespace autotrain

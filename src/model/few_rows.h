@@ -6,7 +6,8 @@ namespace autotrain {
 
 /// While it lives, this thread's linear layers take few rows as columns. A BLAS copies the weights into
 /// blocks before it multiplies two to some sixteen rows by their transpose, which takes longer than reading
-/// them; as the left operand of W · xᵀ they are read once. Sums are added in another order.
+/// them; as the left operand of W · xᵀ they are read once. One row is taken as two equal columns: for a
+/// matrix by a vector MKL uses one core on AMD's processors. Sums are added in another order.
 class FewRowsScope {
  public:
   FewRowsScope();

@@ -72,9 +72,6 @@ class Taking {
       : recipe_(recipe), rename_(recipe.rename) {
     for (const auto& item : module.named_parameters()) tensors_.emplace(item.key(), item.value());
     for (const auto& item : module.named_buffers()) tensors_.emplace(item.key(), item.value());
-    std::vector<std::string> names;
-    for (const auto& [name, tensor] : tensors_) names.push_back(name);
-    check_patterns("model.weights.skip", recipe.skip, names);
     const Network* const network = as_network(module);
     if (network == nullptr) return;
     for (const auto& adapter : network->adapters())
@@ -83,9 +80,11 @@ class Taking {
 
   // Compares names and shapes before anything is read.
   WeightsTaken compare(const WeightsFile& file) {
+    const std::vector<TensorEntry> entries = file.list();
+    check_skip(entries);
     std::set<const void*> taken, reshaped;
-    for (const TensorEntry& entry : file.list()) note(entry, taken, reshaped);
-    result_.idle_rules = rename_.idle(file.list());
+    for (const TensorEntry& entry : entries) note(entry, taken, reshaped);
+    result_.idle_rules = rename_.idle(entries);
     for (const auto& [name, tensor] : tensors_) {
       const void* const id = tensor.unsafeGetTensorImpl();
       if (taken.contains(id) || reshaped.contains(id)) continue;  // under another of its names, too
@@ -122,11 +121,21 @@ class Taking {
   }
 
  private:
+  // A head of another task is in the file alone, one that is drawn anew in both.
+  void check_skip(const std::vector<TensorEntry>& entries) const {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : tensors_) names.push_back(name);
+    for (const TensorEntry& entry : entries) {
+      if (const std::string name = rename_(entry.name); !tensors_.contains(name)) names.push_back(name);
+    }
+    check_patterns("model.weights.skip", recipe_.skip, names, "name of the model or of the file");
+  }
+
   void note(const TensorEntry& entry, std::set<const void*>& taken, std::set<const void*>& reshaped) {
     const std::string name = rename_(entry.name);
     const auto found = tensors_.find(name);
     if (found == tensors_.end()) {
-      if (!matches_any(name, recipe_.skip)) result_.left.push_back(name);
+      (matches_any(name, recipe_.skip) ? result_.skipped : result_.left).push_back(name);
       return;
     }
     if (matches_any(name, recipe_.skip)) return;
@@ -182,6 +191,10 @@ void check_match(const WeightsRecipe& recipe, const WeightsTaken& weights) {
   if (missing) text += "\n  not in the file: " + some_of(weights.missing);
   if (!weights.left.empty()) text += "\n  only in the file: " + some_of(weights.left);
   if (reshaped) text += "\n  of another shape: " + some_of(weights.reshaped);
+  if (!weights.idle_rules.empty()) {
+    text += cat("\n  rules that rename nothing, as an expression is one of the whole name: ",
+                some_of(weights.idle_rules));
+  }
   if (std::ranges::any_of(weights.left, is_adapter_tensor)) {
     throw Error(
         ExitCode::kBadData, *recipe.file, text,

@@ -14,7 +14,7 @@ namespace autotrain {
 /// Lists by name what became of a model's tensors when its first weights were read.
 struct WeightsTaken {
   std::vector<std::string> taken = {};
-  std::vector<std::string> skipped = {};     ///< of the model, as asked
+  std::vector<std::string> skipped = {};     ///< of the model, or of the file alone, as asked
   std::vector<std::string> missing = {};     ///< not in the file
   std::vector<std::string> reshaped = {};    ///< of another shape there
   std::vector<std::string> left = {};        ///< of the file, that the model has no place for

@@ -107,10 +107,20 @@ torch::Tensor of_known_classes(Summed summed, const torch::Tensor& targets, int6
   }
 }
 
+// Of one class the softmax is 1 whatever the logit is.
+void check_several_classes(const torch::Tensor& logits) {
+  if (logits.size(1) > 1) return;
+  throw Error(ExitCode::kBadData, "cross_entropy",
+              "the model predicts one class only, so that the loss is 0 whatever it has learned",
+              "give data of several classes; a model with one output for yes or no learns by loss.name: "
+              "binary_cross_entropy");
+}
+
 LossTerms cross_entropy_terms(const CrossEntropyOptions& o, ClassWeights& class_weights,
                               const torch::Tensor& prediction, const torch::Tensor& target) {
   const torch::Tensor targets = flat_classes(target);
   const torch::Tensor logits = flat_logits(prediction, target).to(torch::kFloat32);
+  check_several_classes(logits);
   const torch::Tensor weights = class_weights.on(logits);
   const auto summed = [&] {
     return o.focal_gamma > 0 ? focal_sum(logits, targets, weights, o.focal_gamma, o.ignore_index)

@@ -17,7 +17,8 @@ struct LossRow {
   /// What metrics need to know of its targets; null: its metrics are its own, and no others can be asked for.
   std::function<MetricOptions(const Parameters&)> metric_options = nullptr;
 
-  bool finds_boxes = false;  ///< outputs are those of model yolo
+  bool finds_boxes = false;   ///< outputs are those of model yolo
+  bool is_users_own = false;  ///< code of the program's own computes it
 };
 
 /// The name of the loss that is the model's own.

@@ -77,9 +77,10 @@ MovedTensors::MovedTensors(std::shared_ptr<HostMover> mover, const std::vector<t
 
 MovedTensors::~MovedTensors() = default;
 
+// A view that is conjugate or negative only by a mark on it would come back without the mark.
 bool MovedTensors::stays(const torch::Tensor& tensor) const {
-  return !tensor.defined() || !tensor.has_storage() || tensor.is_inference() ||
-         tensor.device() != mover_->device() ||
+  return !tensor.defined() || !tensor.has_storage() || tensor.is_inference() || tensor.is_conj() ||
+         tensor.is_neg() || tensor.device() != mover_->device() ||
          static_cast<int64_t>(tensor.storage().nbytes()) < std::max<int64_t>(1, least_bytes_) ||
          stay_.contains(tensor.storage().unsafeGetStorageImpl());
 }

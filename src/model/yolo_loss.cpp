@@ -32,6 +32,7 @@ torch::Tensor wanted_distances(const YoloOutput& output, const torch::Tensor& bo
 LossTerms yolo_terms(const YoloLossOptions& o, const torch::Tensor& prediction, const torch::Tensor& target) {
   const YoloOutput output = YoloOutput::of(prediction, kLossKey);
   check_yolo_targets(prediction, target);
+  check_classes_of(target, output.logits.size(2), "yolo");
   const torch::Tensor boxes = output.boxes();
   const Assignment given = assign_points(o.assignment, output, boxes, target);
   const torch::Tensor classes =

@@ -65,6 +65,7 @@ torch::Tensor remembered(const torch::Tensor& found) {
 // and how many classes there are.
 MetricState measure_found(const torch::Tensor& prediction, const torch::Tensor& target) {
   const YoloOutput output = YoloOutput::of(prediction, "loss.name");
+  check_classes_of(target, output.logits.size(2), "yolo");
   const torch::Tensor truth = long_truth(target, output.size);
   const torch::Tensor count = at::empty({target.size(0), 2}, torch::kInt64);
   count.select(1, 0).fill_(target.size(1));

@@ -100,8 +100,8 @@ struct Launched {
 
 // "" when a replay gives what launched windows give. Kernels that add in any order give other bits each time:
 // then a replay must be as near as a repetition is, and that must be near. It could not be told from a model
-// whose own code changes a little at every call, which is why only models that a recipe names are taken like
-// this unasked.
+// whose own code changes a little at every call (a temperature that falls), which is why only models and
+// losses of ours are taken like this unasked.
 std::string why_not_alike(const torch::Tensor& replayed, const Launched& launched, bool trusted) {
   constexpr double kNoise = 4, kNear = 0.01;
   const std::string decides_anew =
@@ -118,7 +118,8 @@ std::string why_not_alike(const torch::Tensor& replayed, const Launched& launche
 
 }  // namespace
 
-RecordedWindows measure_recorded(Workbench& bench, const std::vector<Batch>& batches, bool always) {
+RecordedWindows measure_recorded(Workbench& bench, const std::vector<Batch>& batches, bool always,
+                                 bool trusted) {
   RecordedWindows found;
   const GeneratorScope generators(bench.device->torch_device());
   const TensorScope scaler(bench.scaler.state());
@@ -142,7 +143,7 @@ RecordedWindows measure_recorded(Workbench& bench, const std::vector<Batch>& bat
   found.refused = bench.step.why_not_recorded();
   if (!found.refused.empty()) return found;
   found.replayed_seconds = windows.time();
-  found.refused = why_not_alike(windows.gradients(), launched, always || bench.data.from_recipe);
+  found.refused = why_not_alike(windows.gradients(), launched, trusted);
   return found;
 }
 

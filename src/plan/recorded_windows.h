@@ -19,7 +19,10 @@ struct RecordedWindows {
 /// bit where they repeat bit for bit, else to their own noise. Leaves no trace.
 /// @param batches in main memory.
 /// @param always records even where `launches_show` says that nothing can be gained.
+/// @param trusted what differs from one launched window to the next is the kernels' doing: no code of the
+/// program's own is in the passes, or the user answers for it.
 /// @throws whatever the task and the device throw; lack of memory too.
-RecordedWindows measure_recorded(Workbench& bench, const std::vector<Batch>& batches, bool always);
+RecordedWindows measure_recorded(Workbench& bench, const std::vector<Batch>& batches, bool always,
+                                 bool trusted);
 
 }  // namespace autotrain

@@ -4,9 +4,11 @@
 #include "base/units.h"
 #include "data/cost_order.h"
 #include "device/failure.h"
+#include "model/losses.h"
 #include "plan/plan_enums.h"
 #include "plan/planner.h"
 #include "plan/recorded_windows.h"
+#include "step/own_code.h"
 
 namespace autotrain {
 
@@ -21,6 +23,12 @@ std::string why_not_recorded(const Workbench& bench) {
 }
 
 namespace {
+
+// A model or a loss that a program adds to recipes is its own code too.
+bool knows_the_code(const Recipe& recipe, const Workbench& bench) {
+  return bench.data.from_recipe && !runs_own_code(bench.task->module()) &&
+         !find_loss(recipe.loss.name).is_users_own;
+}
 
 // From so long on, the launches of a micro-batch's kernels, thousands of some microseconds each, are hidden
 // by it.
@@ -52,7 +60,8 @@ bool Planner::try_recorded(BatchPlan& plan, bool always) {
   }
   try {
     begin_trial(bench_.device->memory());
-    const RecordedWindows windows = measure_recorded(bench_, probe_.load_window(shape), always);
+    const RecordedWindows windows = measure_recorded(bench_, probe_.load_window(shape), always,
+                                                     always || knows_the_code(request_.recipe, bench_));
     plan.cuda_graphs_why = windows.refused;
     if (!windows.refused.empty()) return false;
     const double gain = windows.launched_seconds / windows.replayed_seconds;

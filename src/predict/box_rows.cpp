@@ -76,11 +76,17 @@ BoxRows::Image BoxRows::image_of(int64_t sample) const {
           .to_stated_y = static_cast<double>(stated.height) / static_cast<double>(file.height)};
 }
 
+// The number of a class that the data do not name: a model may predict more than they have.
+std::string BoxRows::name_of(int64_t category) const {
+  const auto number = static_cast<size_t>(category);
+  return number < o_.class_names.size() ? o_.class_names[number] : std::to_string(category);
+}
+
 std::string BoxRows::csv_row(int64_t sample, const Found& found) const {
   std::vector<std::string> cells = {std::to_string(sample)};
   if (o_.sample_name) cells.push_back(o_.sample_name(sample));
   cells.push_back(std::to_string(found.category));
-  if (!o_.class_names.empty()) cells.push_back(o_.class_names.at(static_cast<size_t>(found.category)));
+  if (!o_.class_names.empty()) cells.push_back(name_of(found.category));
   for (const double value : {found.score, found.left, found.top, found.width, found.height})
     cells.push_back(brief(value, 7));
   return csv_line(cells);
@@ -91,7 +97,7 @@ std::string BoxRows::json_row(int64_t sample, const Found& found) const {
   if (o_.sample_name) row["file"] = o_.sample_name(sample);
   row["image_id"] = o_.images == nullptr ? sample : o_.images->image_id(sample);
   row["category_id"] = o_.images == nullptr ? found.category : o_.images->category_id(found.category);
-  if (!o_.class_names.empty()) row["name"] = o_.class_names.at(static_cast<size_t>(found.category));
+  if (!o_.class_names.empty()) row["name"] = name_of(found.category);
   // In the pixels that its annotations are in.
   const double x = found.to_stated_x, y = found.to_stated_y;
   row["bbox"] = {found.left * x, found.top * y, found.width * x, found.height * y};

@@ -36,6 +36,7 @@ class BoxRows final : public RowWriter {
   struct Image;
 
   Image image_of(int64_t sample) const;
+  std::string name_of(int64_t category) const;
   std::string csv_row(int64_t sample, const Found& found) const;
   std::string json_row(int64_t sample, const Found& found) const;
 

@@ -212,6 +212,9 @@ class Prediction {
                                   {"samples", prepared_->predictor.data().data->size()},
                                   {"names", digest_of_names(prepared_->predictor.data())},
                                   {"columns", prepared_->rows->columns()}};
+    // Images are known by their names, and one that could not be read may be mended before it goes on.
+    const PredictionData& data = prepared_->predictor.data();
+    if (!data.sample_name()) all["files"] = data.fingerprint();
     if (prepared_->rule.kind == PredictionKind::kBoxes)
       all["score"] = options_.least_score.value_or(kUsualScore);
     return all;

@@ -140,6 +140,9 @@ PredictionRows::PredictionRows(PredictionKind kind, const torch::Tensor& told, R
       width_(told.numel() / told.size(0)),
       o_(std::move(options)) {
   check_options();
+  // A label holds where the second of two classes does.
+  const bool one_label = kind_ == PredictionKind::kLabels && width_ == 1;
+  if (one_label && o_.class_names.size() == 2) o_.class_names.erase(o_.class_names.begin());
   if (std::ssize(o_.class_names) != width_) o_.class_names.clear();
   name_columns();
 }
@@ -183,6 +186,8 @@ void PredictionRows::name_columns() {
     case PredictionKind::kClasses: return name_class_columns();
     case PredictionKind::kLabels:
       for (int64_t i = 0; i < width_; ++i) columns_.push_back("p_" + name_of(i));
+      // "p_0" would be taken for the probability of 0.
+      if (width_ == 1 && o_.class_names.empty()) columns_.back() = "probability";
       return;
     case PredictionKind::kNumbers:
       for (int64_t i = 0; i < width_; ++i) columns_.push_back(width_ == 1 ? "value" : cat("value_", i));

@@ -59,7 +59,7 @@ struct RowOptions {
   int64_t samples = 0;                        ///< rows of the whole file
   int64_t top = 1;                            ///< kClasses: the likeliest so many
   bool probabilities = false;                 ///< kClasses: also the probability of every class
-  std::vector<std::string> class_names = {};  ///< empty, or one for each class or label
+  std::vector<std::string> class_names = {};  ///< empty, or one for each class or label; of one label two
 
   /// The name of a sample's file; null: samples have none.
   std::function<std::string(int64_t sample)> sample_name = nullptr;

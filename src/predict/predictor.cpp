@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "data/cost_order.h"
 #include "data/detection_dataset.h"
+#include "data/fingerprint.h"
 #include "data/names.h"
 #include "data/shape_text.h"
 #include "device/failure.h"
@@ -91,17 +92,20 @@ std::unique_ptr<Dataset> load_source(const Recipe& recipe, const std::string& so
   if (source == "validation" && recipe.data.validation) {
     data.source = "validation: " + words_of(*recipe.data.validation);
     data.where = "data.validation";
+    data.fingerprint = [choice = *recipe.data.validation] { return fingerprint_of_data(choice); };
     return without_labels(validation_place(recipe));
   }
   if (source == "test" && recipe.data.test) {
     data.source = "test: " + words_of(*recipe.data.test);
     data.where = "data.test";
+    data.fingerprint = [choice = *recipe.data.test] { return fingerprint_of_data(choice); };
     return without_labels(test_place(recipe));
   }
   if (source != "validation" && source != "test" && fs::exists(source)) {
     const DatasetPlace like = place_like(recipe);
     data.source = cat(fs::canonical(source).string(), " as ", words_of(like.choice));
     data.where = source;
+    data.fingerprint = [source] { return fingerprint_of(source); };
     const std::shared_ptr<const Dataset> known = make_dataset(like);
     auto files = make_unlabelled(source, like, *known);
     data.doubts = [=, samples = files.get()] { return doubts_of_unlabelled(source, like, *known, *samples); };
@@ -140,6 +144,7 @@ PredictionData load_prediction_data(const Recipe& recipe, const std::string& sou
   if (source == "train") {
     data.source = "train: " + words_of(recipe.data.train);
     data.where = "data.train";
+    data.fingerprint = [choice = recipe.data.train] { return fingerprint_of_data(choice); };
     data.data = std::move(train);
     return data;
   }

@@ -26,6 +26,9 @@ struct PredictionData {
   std::vector<std::string> class_names = {};  ///< of the training data; empty: numbers only
   std::string note = {};                      ///< what is done to files to make samples of them; "": nothing
 
+  /// What the files hold that the samples come from: rows of a table have no names to tell them from others.
+  std::function<std::string()> fingerprint = nullptr;
+
   /// Looks at new files beside the training data; null: there are none. The recipe must outlive it.
   std::function<std::vector<Doubt>()> doubts = nullptr;
 

@@ -1,5 +1,7 @@
 #include "python/c_interface.h"
 
+#include <ATen/Context.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -156,6 +158,19 @@ void add_update(const Json& update, NoiseBlocks& blocks) {
   if (const auto moments = moments_of(norms, static_cast<int64_t>(norms.weight))) blocks.add(*moments);
 }
 
+// While it lives, cuDNN does not look for the fastest algorithm: it would try some with large workspaces, and
+// memory would peak at random. Afterwards it does as the program has it.
+class WithoutBenchmarks {
+ public:
+  WithoutBenchmarks() { at::globalContext().setBenchmarkCuDNN(false); }
+  ~WithoutBenchmarks() { at::globalContext().setBenchmarkCuDNN(before_); }
+  WithoutBenchmarks(const WithoutBenchmarks&) = delete;
+  WithoutBenchmarks& operator=(const WithoutBenchmarks&) = delete;
+
+ private:
+  const bool before_ = at::globalContext().benchmarkCuDNN();
+};
+
 // The exception is known by its text alone: Python has made another of it.
 StepSaid meaning_of(const char* text) {
   switch (classify_failure(std::runtime_error(text))) {
@@ -247,6 +262,7 @@ char* autotrain_noise_scale(const char* updates) {
 char* autotrain_find(void* session, const char* request, AutotrainRunStep run) {
   return guarded([&]() -> Json {
     const StepRequest asked = request_from(Json::parse(request));
+    const WithoutBenchmarks benchmarks;
     const auto found =
         find_step_batch(device_of(session), asked, [run](StepPart part, const std::vector<int64_t>& pieces) {
           return static_cast<StepSaid>(run(static_cast<int>(part), pieces.data(), std::ssize(pieces)));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <system_error>
 
 #include "autotrain/error.h"
 #include "base/files.h"
@@ -125,12 +126,19 @@ std::string cycle_text(const std::vector<fs::path>& open, const fs::path& again)
   return join(names, " → ");
 }
 
+// By which a file is known again. What has no path of its own, as a pipe, keeps the one that it was given.
+fs::path known_as(const fs::path& path) {
+  std::error_code error;
+  const fs::path canonical = fs::weakly_canonical(path, error);
+  return error ? path : canonical;
+}
+
 class Extender {
  public:
   Extender(LookUp variables, const Merger& merger) : variables_(std::move(variables)), merger_(merger) {}
 
   YamlNode load(const fs::path& path, const std::string& shown_name) {
-    open_.push_back(fs::weakly_canonical(path));
+    open_.push_back(known_as(path));
     YamlNode tree = resolve(parse_yaml(read_file(path, kLargestRecipe), shown_name), path.parent_path());
     open_.pop_back();
     return tree;
@@ -161,10 +169,13 @@ class Extender {
     const fs::path path = fs::path(file.scalar).is_absolute() ? fs::path(file.scalar) : folder / file.scalar;
     std::error_code error;
     if (!fs::is_regular_file(path, error)) {
-      throw Error(ExitCode::kBadRecipe, where, quote(path.string()) + " is not a file",
-                  "the name is relative to the file that extends it");
+      const bool unknown = error && error != std::errc::no_such_file_or_directory;
+      throw Error(
+          ExitCode::kBadRecipe, where,
+          cat(quote(path.string()), unknown ? " cannot be read: " + error.message() : " is not a file"),
+          unknown ? "" : "the name is relative to the file that extends it");
     }
-    const fs::path canonical = fs::weakly_canonical(path);
+    const fs::path canonical = known_as(path);
     if (std::find(open_.begin(), open_.end(), canonical) != open_.end()) {
       throw Error(ExitCode::kBadRecipe, where, "goes in a circle: " + cycle_text(open_, canonical));
     }

@@ -26,10 +26,19 @@ std::string shown(const YamlNode& node) {
   return "";
 }
 
+// Of a whole number beyond the last one that readers of JSON keep: ranges do not tell it, as nobody but one
+// who draws a seed comes there.
+std::string largest_of_all(const YamlNode& node, const KeySpec& key) {
+  double value = 0;
+  const bool beyond = key.kind == KeyKind::kInteger && key.most >= KeySpec::kLargest &&
+                      parse_real(node.scalar, value) && value > KeySpec::kLargest;
+  return beyond ? cat("the largest is ", static_cast<int64_t>(KeySpec::kLargest)) : "";
+}
+
 [[noreturn]] void fail_value(const YamlNode& node, const KeySpec& key, const std::string& path) {
   const std::string near = node.kind == Kind::kScalar ? near_name(node.scalar, key.words) : "";
   fail(node.location, path, shown(node) + " is not " + allowed_text(key),
-       near.empty() ? "" : "did you mean " + quote(near) + "?");
+       near.empty() ? largest_of_all(node, key) : "did you mean " + quote(near) + "?");
 }
 
 int64_t read_integer(const YamlNode& node, const KeySpec& key, const std::string& path) {

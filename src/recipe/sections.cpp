@@ -177,7 +177,11 @@ std::vector<Section> model_sections(Recipe& r, const Catalog& catalog) {
                 "type, that names tensors as the model does; null: drawn from the seed.")
                 .with_form("a path", "^.+$", [](const std::string& text) { return !text.empty(); }),
             w.file),
-       bind(patterns_key("skip", "Tensors of the model that are not taken from the file: fc.*."), w.skip),
+       bind(
+           patterns_key("skip",
+                        "Tensors that are not taken from the file, by the model's names, or the file's where "
+                        "the model has none such: fc.*."),
+           w.skip),
        bind(list_key(KeyKind::kTextList, "rename",
                      "What names of the file become before they are looked for: \"backbone\\.(.*) -> $1\", a "
                      "regular expression of the whole name. The first that matches counts.",

@@ -85,4 +85,38 @@ std::vector<std::string> class_names_of(const std::filesystem::path& run) {
   }
 }
 
+namespace {
+
+std::vector<std::string> without(const std::vector<std::string>& names,
+                                 const std::vector<std::string>& known) {
+  std::vector<std::string> others;
+  std::ranges::copy_if(names, std::back_inserter(others), [&](const std::string& name) {
+    return std::ranges::find(known, name) == known.end();
+  });
+  return others;
+}
+
+std::string words_of_change(const std::vector<std::string>& then, const std::vector<std::string>& now) {
+  const std::vector<std::string> gone = without(then, now), fresh = without(now, then);
+  std::vector<std::string> parts;
+  if (!gone.empty()) parts.push_back(cat("without ", some_of(gone)));
+  if (!fresh.empty()) parts.push_back(cat("with ", some_of(fresh)));
+  if (!parts.empty()) return cat("are now ", join(parts, ", and "));
+  const auto at = std::ranges::mismatch(then, now).in1 - then.begin();
+  if (at == std::ssize(then) || at == std::ssize(now))
+    return cat("are now ", now.size(), ", and were ", then.size());
+  const auto place = static_cast<size_t>(at);
+  return cat("are now in another order: class ", at, " is ", now[place], ", and was ", then[place]);
+}
+
+}  // namespace
+
+std::string change_of_classes(const std::filesystem::path& run, std::vector<std::string> now) {
+  const std::vector<std::string> then = class_names_of(run);
+  for (std::string& name : now) std::ranges::replace(name, '\n', ' ');  // as the run wrote them
+  if (then.empty() || now.empty() || then == now) return "";
+  return cat("the classes of the run, which ", (run / kClassesFile).string(), " lists, ",
+             words_of_change(then, now), ": each would be taken for another");
+}
+
 }  // namespace autotrain

@@ -31,4 +31,8 @@ inline constexpr const char* kClassesFile = "classes.txt";
 /// The names in it; empty where there is none.
 std::vector<std::string> class_names_of(const std::filesystem::path& run);
 
+/// What has changed, in words, where the classes of a run's training data have other names or numbers now
+/// than it learned; "" where they are alike, or nobody named them.
+std::string change_of_classes(const std::filesystem::path& run, std::vector<std::string> now);
+
 }  // namespace autotrain

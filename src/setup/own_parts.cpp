@@ -248,8 +248,9 @@ void add_to_recipes(const Registry& registry) {
   for (const OwnDataset& own : registry.datasets)
     add_row(row_of(own, spec_of("data set", own.part, own.make != nullptr, &Catalog::datasets)));
   for (const OwnLoss& own : registry.losses) {
-    add_row(LossRow{spec_of("loss", own.part, own.make != nullptr, &Catalog::losses),
-                    [own](const Parameters& p) { return make_loss(own, p); }});
+    add_row(LossRow{.spec = spec_of("loss", own.part, own.make != nullptr, &Catalog::losses),
+                    .make = [own](const Parameters& p) { return make_loss(own, p); },
+                    .is_users_own = true});
   }
   for (const OwnMetric& own : registry.metrics) {
     if (!own.part.keys.empty() || own.targets.empty())

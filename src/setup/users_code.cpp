@@ -236,6 +236,7 @@ class CheckedTask final : public Task {
     call_user("Task::after_step", [&] { task_->after_step(info); });
     check_sizes();
   }
+  bool idle_begin_update() const override { return task_->idle_begin_update(); }
   bool idle_after_step() const override { return task_->idle_after_step(); }
 
  private:

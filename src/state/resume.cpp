@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
+#include <variant>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
+#include "base/json.h"
 #include "base/text.h"
+#include "data/fingerprint.h"
 #include "recipe/load.h"
+#include "recipe/writer.h"
 #include "state/catalog.h"
+#include "state/data_files.h"
 
 namespace autotrain {
 namespace fs = std::filesystem;
@@ -25,12 +31,130 @@ void check_number(const ResumePoint& point, const fs::path& file) {
       cat("give the folder its name back, update-", updates, ", or take it out of the run's checkpoints"));
 }
 
+// Its text is resolved: it names no variable that could have changed.
+Recipe stored_recipe(const SavedRun& saved) {
+  return load_recipe_text(saved.recipe, "the checkpoint's recipe", catalog());
+}
+
+// The recipe beside the weights that a recipe begins with; nothing where they are of no checkpoint.
+std::optional<Recipe> recipe_of_weights(const fs::path& weights) {
+  std::error_code error;
+  const fs::path state = (fs::is_directory(weights, error) ? weights : weights.parent_path()) / "state.json";
+  if (!fs::exists(state, error)) return std::nullopt;
+  try {
+    return stored_recipe(saved_run(read_json(state), state.string()));
+  } catch (const Error&) {
+    return std::nullopt;  // of another program, or another version
+  }
+}
+
+// Whether weights mean something else where this key of their model is another.
+bool decides_meaning(const KeyDifference& key, const Recipe& weights, const Recipe& now) {
+  if (key.path == "model.lora.rank" || key.path == "model.lora.alpha")
+    return weights.lora.active() && now.lora.active();
+  const bool elsewhere = key.path.starts_with("model.weights.") || key.path.starts_with("model.lora.");
+  return key.path.starts_with("model.") && !elsewhere && key.path != "model.freeze" &&
+         key.path != "model.file" && key.path != "model.dropout";
+}
+
+// The files and folders of a run's data that lie elsewhere now.
+class MovedData {
+ public:
+  MovedData(const Identity& then, const DataRecipe& now) : then_(then), now_(now) {}
+
+  // Gives a data set of the checkpoint's recipe the places of today's.
+  void follow(Choice& then, const Choice& now) {
+    if (then.name != now.name) return;
+    for (auto& [key, value] : then.parameters) {
+      const auto same = now.parameters.find(key);
+      if (same == now.parameters.end() || same->second.index() != value.index()) continue;
+      if (auto* const text = std::get_if<std::string>(&value))
+        follow(*text, std::get<std::string>(same->second));
+      if (auto* const texts = std::get_if<std::vector<std::string>>(&value))
+        follow(*texts, std::get<std::vector<std::string>>(same->second));
+    }
+  }
+
+  // By where they lay.
+  const std::map<std::string, std::string>& places() const { return places_; }
+
+ private:
+  void follow(std::vector<std::string>& then, const std::vector<std::string>& now) {
+    for (size_t i = 0; i < then.size() && then.size() == now.size(); ++i) follow(then[i], now[i]);
+  }
+
+  void follow(std::string& then, const std::string& now) {
+    const auto before = then_.find(fact_of_file(then));
+    if (then == now || before == then_.end() || fingerprint_today(now) != before->second) return;
+    places_[then] = now;
+    then = now;
+  }
+
+  // "": it cannot be read, which whoever needs it says.
+  std::string fingerprint_today(const std::string& path) {
+    if (!today_) {
+      today_.emplace();
+      try {
+        today_->merge(fingerprints_of_data(now_.train));
+        for (const auto& other : {now_.validation, now_.test})
+          if (other) today_->merge(fingerprints_of_data(*other));
+      } catch (const Error&) {}
+    }
+    const auto found = today_->find(path);
+    return found == today_->end() ? "" : found->second;
+  }
+
+  const Identity& then_;
+  const DataRecipe& now_;
+  std::optional<std::map<std::string, std::string>> today_;  // by path; nothing: nobody asked
+  std::map<std::string, std::string> places_;
+};
+
 }  // namespace
 
+std::string terms_of_best(const Recipe& recipe) {
+  std::vector<std::string> parts;
+  for (const KeyValue& key : key_values(recipe, catalog())) {
+    const bool counts = key.path == "evaluation.monitor" || key.path.starts_with("loss.") ||
+                        key.path.starts_with("data.validation.");
+    if (counts) parts.push_back(cat(key.path, ": ", key.value));
+  }
+  return join(parts, "; ");
+}
+
+void follow_data(SavedRun& saved, const Recipe& now) {
+  Recipe stored = stored_recipe(saved);
+  const Identity then = saved.identity;
+  MovedData moved(then, now.data);
+  moved.follow(stored.data.train, now.data.train);
+  if (stored.data.validation && now.data.validation)
+    moved.follow(*stored.data.validation, *now.data.validation);
+  if (stored.data.test && now.data.test) moved.follow(*stored.data.test, *now.data.test);
+  // In today's words, as keys that are new since then have their defaults.
+  std::string& best_of = saved.state.position.best_of;
+  if (!best_of.empty()) best_of = terms_of_best(stored);
+  if (moved.places().empty()) return;
+  for (const auto& [before, place] : moved.places()) {
+    saved.identity[fact_of_file(place)] = then.at(fact_of_file(before));
+    log::info("trainer", cat("the data of ", before, " lie in ", place, " now, and are the same"));
+  }
+  saved.recipe = write_recipe(stored, catalog());
+}
+
+void tell_other_model(const Recipe& recipe) {
+  const std::optional<Recipe> before = recipe_of_weights(*recipe.weights.file);
+  if (!before || before->model.name != recipe.model.name) return;
+  std::vector<KeyDifference> others = differing_keys(*before, recipe, catalog());
+  std::erase_if(others, [&](const KeyDifference& key) { return !decides_meaning(key, *before, recipe); });
+  if (others.empty()) return;
+  log::warn("model",
+            cat(*recipe.weights.file,
+                " is of a run whose model was another, in which these weights meant something else: ",
+                describe(others), ". Try: the keys that it had"));
+}
+
 std::vector<KeyDifference> changes_of_recipe(const SavedRun& saved, const Recipe& now) {
-  // The stored text is resolved: it names no variable that could have changed.
-  const Recipe stored = load_recipe_text(saved.recipe, "the checkpoint's recipe", catalog());
-  return differing_keys(stored, now, catalog());
+  return differing_keys(stored_recipe(saved), now, catalog());
 }
 
 nlohmann::ordered_json resume_to_json(const std::optional<ResumePoint>& point) {
@@ -60,6 +184,7 @@ std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Reci
   const fs::path file = folder.checkpoints().path_of(newest->first) / "state.json";
   ResumePoint point{newest->first, saved_run(newest->second, file.string())};
   check_number(point, file);
+  follow_data(point.saved, recipe);
   const auto differences = changes_of_recipe(point.saved, recipe);
   std::vector<KeyDifference> learned;
   std::copy_if(differences.begin(), differences.end(), std::back_inserter(learned),

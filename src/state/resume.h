@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "autotrain/recipe.h"
@@ -18,6 +19,19 @@ struct ResumePoint {
   bool keep_plan = false;    ///< no key that the plan depends on has changed
 };
 
+/// All that decides what the figures of evaluations mean: two that were found under one such text compare.
+std::string terms_of_best(const Recipe& recipe);
+
+/// Makes the state of a checkpoint one of this recipe, where it differs by no more than the places in which
+/// the data lie: files and folders that hold what the run began with, by their fingerprints, are the same
+/// data wherever they are.
+void follow_data(SavedRun& saved, const Recipe& now);
+
+/// Warns where the first weights are a checkpoint's whose model had other keys: those that give no tensor
+/// another shape, such as a transformer's heads, nothing else would tell. Precondition: the recipe names a
+/// file of weights.
+void tell_other_model(const Recipe& recipe);
+
 /// The keys of the recipe whose values are others than when the checkpoint was written, by their paths.
 std::vector<KeyDifference> changes_of_recipe(const SavedRun& saved, const Recipe& now);
 
@@ -25,7 +39,8 @@ std::vector<KeyDifference> changes_of_recipe(const SavedRun& saved, const Recipe
 nlohmann::ordered_json resume_to_json(const std::optional<ResumePoint>& point);
 std::optional<ResumePoint> resume_from_json(const nlohmann::ordered_json& json);
 
-/// The newest whole checkpoint of the folder, checked against the recipe; nothing when there is none.
+/// The newest whole checkpoint of the folder, checked against the recipe, whose data it follows; nothing when
+/// there is none.
 /// @throws Error(kBadRecipe) when the recipe changes what is learned and `allow_change` is false;
 /// Error(kBadData) when its state is none that a run can have, or is not of the update in its folder's name.
 std::optional<ResumePoint> find_resume_point(const RunFolder& folder, const Recipe& recipe,

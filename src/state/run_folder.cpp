@@ -23,8 +23,10 @@ bool holds_a_run(const fs::path& folder) {
   return fs::exists(folder / "recipe.yaml", error) || fs::exists(folder / "metrics.jsonl", error);
 }
 
+// What cannot be looked at is told by what makes the folder.
 void refuse_a_second_run(const TrainerOptions& options) {
-  if (!options.output.empty() && fs::exists(options.output / "study.json")) {
+  std::error_code error;
+  if (!options.output.empty() && fs::exists(options.output / "study.json", error)) {
     throw Error(ExitCode::kUsage, options.output.string(), "holds a sweep or a comparison",
                 "give another --output");
   }
@@ -33,9 +35,11 @@ void refuse_a_second_run(const TrainerOptions& options) {
               "give another --output, or --resume to go on with it");
 }
 
+// "runs/a/" is "runs/a", whose last part is a name.
 fs::path choose(const Recipe& recipe, const TrainerOptions& options) {
   refuse_a_second_run(options);
-  return options.output.empty() ? claim_first_free("runs", recipe.name) : options.output;
+  if (options.output.empty()) return claim_first_free("runs", recipe.name);
+  return options.output.has_filename() ? options.output : options.output.parent_path();
 }
 
 // Training needs none of the rows, and whatever is drawn of them has a gap.
@@ -79,9 +83,17 @@ std::string session_of(const fs::path& run) {
 
 std::string RunFolder::begin_session() {
   std::random_device device;
-  const std::string name = cat(device(), '-', device());
-  waiting_for_room([&] { write_file_atomically(path_ / kSession, name); });
-  return name;
+  session_ = cat(device(), '-', device());
+  waiting_for_room([&] { write_file_atomically(path_ / kSession, session_); });
+  return session_;
+}
+
+void RunFolder::check_in_place() const {
+  if (session_.empty() || session_of(path_) == session_) return;
+  throw Error(ExitCode::kInputOutput, path_.string(),
+              "is not the folder of this run any more: it was moved or removed while the run went on, or "
+              "another run has taken it",
+              "go on from the last checkpoint where the folder lies now: --output THERE --resume");
 }
 
 void RunFolder::open_metrics(std::optional<int64_t> keep_bytes) {
@@ -100,6 +112,7 @@ void RunFolder::save_recipe(const Recipe& recipe) {
 }
 
 void RunFolder::write_json(const std::string& name, const nlohmann::ordered_json& json) {
+  check_in_place();
   waiting_for_room([&] { write_file_atomically(path_ / name, text_of_json(json)); });
 }
 

@@ -46,6 +46,10 @@ class RunFolder final : public FollowingFile {
   /// @return what it is called, which stands in the folder's file `.session`.
   std::string begin_session();
 
+  /// To be called before anything is written by its path. @throws Error(kInputOutput) where that path leads
+  /// to this session's folder no more.
+  void check_in_place() const;
+
   /// Lets other runs write there again. Nothing may be written afterwards.
   void unlock() { lock_.reset(); }
 
@@ -54,6 +58,7 @@ class RunFolder final : public FollowingFile {
 
  private:
   std::filesystem::path path_;
+  std::string session_;  // empty: it has not begun
   std::unique_ptr<FolderLock> lock_;
   CheckpointFolder checkpoints_;
   std::unique_ptr<MetricsFile> metrics_;  // null: not opened yet

@@ -2,7 +2,9 @@
 
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 
 #include "autotrain/error.h"
@@ -34,6 +36,17 @@ constexpr std::array<Fault, 3> kFaults = {{
 
 constexpr const char* kInBackwardPass = "in its backward pass";
 
+bool has_gradient(const NamedTensor& parameter) {
+  return parameter.tensor.grad().defined();
+}
+
+// Autograd takes what a backward pass hands on for a first gradient as it is: of p[None] + q[None] two views
+// of one tensor, and of an operation of a program's own whatever that keeps. What is added to the one, or
+// divides it, would change the other.
+void give_memory_of_its_own(torch::Tensor& gradient) {
+  if (gradient.storage().use_count() > 1) gradient = gradient.clone();
+}
+
 }  // namespace
 
 void rethrow_from_backward(const BackwardOf& of) {
@@ -55,14 +68,18 @@ void rethrow_from_backward(const BackwardOf& of) {
 
 void go_backward(const BackwardOf& of, const torch::Tensor& outputs, const torch::Tensor& gradient,
                  const std::vector<NamedTensor>& parameters, bool keep_graph) {
+  std::vector<bool> had_one;
+  std::ranges::transform(parameters, std::back_inserter(had_one), has_gradient);
   try {
     torch::autograd::backward({outputs}, {gradient}, keep_graph);
   } catch (const std::exception&) {
     rethrow_from_backward(of);
   }
-  for (const NamedTensor& parameter : parameters) {
-    torch::Tensor& own = parameter.tensor.mutable_grad();
-    if (own.defined() && own.is_sparse()) own = own.to_dense();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    torch::Tensor& own = parameters[i].tensor.mutable_grad();
+    if (!own.defined()) continue;
+    if (own.is_sparse()) own = own.to_dense();
+    if (!had_one[i]) give_memory_of_its_own(own);
   }
 }
 

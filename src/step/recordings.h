@@ -27,10 +27,11 @@ class Recordings {
     double loss_factor = 1;  ///< as in StepOptions
     bool norms = false;      ///< whether the gradient's norm is taken behind it
     bool preconditioned = false;
+    std::string switches = {};  ///< a digit for each parameter that learns and each part that trains
     std::unique_ptr<RecordedWork> forward = {}, backward = {};
     std::string reached = {};  ///< as FlatGradients tells it
 
-    auto key() const { return std::tuple(batch, loss_factor, norms, preconditioned); }
+    auto key() const { return std::tuple(batch, loss_factor, norms, preconditioned, switches); }
   };
 
   /// From the sum over a window to the new weights.

@@ -69,6 +69,15 @@ torch::Tensor as_scalar64(const torch::Tensor& value, const torch::Device& devic
   return wide.to(device);
 }
 
+// What a program may switch between two updates: 1 for each parameter that learns, and for each part of the
+// module that is in training mode.
+std::string switches_of(const torch::nn::Module& module, const std::vector<NamedTensor>& parameters) {
+  std::string digits(1, module.is_training() ? '1' : '0');
+  for (const NamedTensor& parameter : parameters) digits += parameter.tensor.requires_grad() ? '1' : '0';
+  for (const auto& part : module.modules(/*include_self=*/false)) digits += part->is_training() ? '1' : '0';
+  return digits;
+}
+
 // True until the scope ends.
 class Flag {
  public:
@@ -269,6 +278,19 @@ void UpdateStep::look_for_other_memory() {
   give_up_recording("an update", CannotRecord("a weight or buffer was given other memory"));
 }
 
+// A recording goes on doing what was decided when it was made, and no trial has the updates of a run: whose
+// turn it is, a weight that rises. What is switched in the module itself is seen.
+void UpdateStep::look_for_decisions() {
+  if (recordings_ == nullptr || !why_not_recorded_.empty()) return;
+  if (!task_.idle_begin_update())
+    give_up_recording("an update",
+                      CannotRecord("the task's own begin_update may decide each time what it is"));
+  std::string now = switches_of(task_.module(), optimizer_.parameters());
+  if (now == switches_) return;
+  switches_ = std::move(now);
+  for (FixedBatch& each : batches_) each.passed = false;  // other kernels are to be loaded
+}
+
 // What recordings do, no operator tells. A recipe's models write in every pass to what they ever write to.
 bool UpdateStep::always_watches() const {
   return own_code_ && !recording_ && buffers_.may_be_first_written();
@@ -280,7 +302,8 @@ const Recordings::Pass* UpdateStep::recorded_pass(size_t batch) {
   Recordings::Pass wanted{.batch = batch,
                           .loss_factor = options_.loss_factor,
                           .norms = takes_norms(),
-                          .preconditioned = takes_norms() && takes_preconditioned()};
+                          .preconditioned = takes_norms() && takes_preconditioned(),
+                          .switches = switches_};
   if (const Recordings::Pass* const known = recordings_->find(wanted)) return known;
   const std::string before = gradients_->reached();
   try {
@@ -636,6 +659,7 @@ void UpdateStep::open_window() {
   }
   buffers_.rethrow_failure();
   look_for_other_memory();
+  look_for_decisions();
 }
 
 void UpdateStep::attach_totals() {

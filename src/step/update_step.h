@@ -278,6 +278,7 @@ class UpdateStep {
   void record(Recordings::Update& update, Apply apply);
   void give_up_recording(const std::string& what, const CannotRecord& reason);
   void look_for_other_memory();
+  void look_for_decisions();
   bool always_watches() const;
   std::pair<Prepared, torch::Tensor> compute_update(double lr, Apply apply);
   void apply_update(const Prepared& prepared);
@@ -309,6 +310,7 @@ class UpdateStep {
   torch::Tensor lr_;                                         // likewise: a scalar on the device
   std::unique_ptr<Recordings> recordings_;                   // null: nothing is recorded
   std::string why_not_recorded_;
+  std::string switches_;  // of this window, where it is recorded or replayed
   bool largest_inputs_ = false;
   bool recording_ = false;  // right now
   bool passed_by_ = false;  // recordings are not used

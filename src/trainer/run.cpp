@@ -19,6 +19,7 @@
 #include "checkpoint/finite_weights.h"
 #include "checkpoint/safetensors.h"
 #include "comm/launch.h"
+#include "data/names.h"
 #include "device/device_error.h"
 #include "device/failure.h"
 #include "loop/disk_space.h"
@@ -29,12 +30,14 @@
 #include "model/initial_weights.h"
 #include "optim/schedule.h"
 #include "plan/cut.h"
+#include "plan/plan_enums.h"
 #include "plan/plan_json.h"
 #include "plan/planner.h"
 #include "plan/scopes.h"
 #include "recipe/checks.h"
 #include "recipe/compare.h"
 #include "recipe/load.h"
+#include "report/figure_table.h"
 #include "setup/first_meeting.h"
 #include "setup/horizon.h"
 #include "setup/loader_start.h"
@@ -454,6 +457,7 @@ void Trainer::Run::load_initial_weights() {
   if (std::exchange(weights_loaded_, true)) return;
   if (!ranks_->first()) return;  // whose tensors all have when training begins
   if (!recipe_.weights.file || (place_ && place_->resume_point) || !bench().data.from_recipe) return;
+  tell_other_model(recipe_);
   take_from(recipe_.weights);
 }
 
@@ -530,10 +534,22 @@ RunState Trainer::Run::restored_state() {
   return state;
 }
 
+// A file of names may be written anew without any word of the recipe.
+void Trainer::Run::check_classes() {
+  const std::string change = change_of_classes(place().folder->path(), class_names_in(*bench().data.train));
+  if (change.empty()) return;
+  if (!options_.allow_change) {
+    throw Error(ExitCode::kBadData, "data.train", change,
+                "put the former data back, begin a new run, or add --allow-change");
+  }
+  log::warn("trainer", change);
+}
+
 // Rows of a run that was killed before its first checkpoint belong to nothing: they are cut off. A summary
 // tells of an end, and the run goes on: readers of the folder would take it for this session's.
 void Trainer::Run::begin_files(const RunState& state) {
   RunFolder& folder = *place().folder;
+  if (state.position.updates > 0) check_classes();
   remove_file(folder.path() / "summary.json");
   folder.save_recipe(recipe_);
   folder.write_json("plan.json", plan_to_json(made_plan()));

@@ -104,6 +104,7 @@ class Trainer::Run {
   void take_from(const WeightsRecipe& weights);
 
   RunState restored_state();
+  void check_classes();
   void begin_files(const RunState& state);
   std::unique_ptr<TelemetrySampler> start_telemetry(const RunState& state);
   std::unique_ptr<Deputy> make_deputy(const RunState& state);

@@ -289,6 +289,21 @@ void tell_of_no_evaluation(const Recipe& recipe, int64_t dataset_size, int64_t e
                            ", and the run has ", format_count(samples), " samples. Try: a shorter interval"));
 }
 
+// As where schedule.every is meant in epochs, which other programs count.
+void tell_of_vanished_rate(const Recipe& recipe, const Schedule& schedule, int64_t updates,
+                           double updates_of_epoch) {
+  constexpr double kVanished = 1e-6;
+  const int64_t half = updates / 2;
+  const double left = schedule.factor(static_cast<double>(half));
+  const bool in_steps = recipe.schedule.shape.name == "step";
+  if (!in_steps || half < schedule.warmup_updates() || left >= kVanished) return;
+  log::warn("optim", cat("schedule: at update ", format_count(half), " of ", format_count(updates),
+                         " the learning rate has come down to ", brief(left),
+                         " of what it is set to, and hardly anything is learned from there on: "
+                         "schedule.every counts updates, of which an epoch has ",
+                         brief(updates_of_epoch, 3), ". Try: a larger schedule.every or schedule.factor"));
+}
+
 }  // namespace
 
 void tell_unreached(const Recipe& recipe, const Workbench& bench, const BatchPlan& plan) {
@@ -297,8 +312,10 @@ void tell_unreached(const Recipe& recipe, const Workbench& bench, const BatchPla
   const Horizon horizon = horizon_of(recipe, bench.data.train->size(), stages);
   if (!horizon.samples) return;
   tell_of_no_evaluation(recipe, bench.data.train->size(), stages.first(), *horizon.samples);
-  const int64_t warmup = Schedule(recipe.schedule, horizon.updates, stages.first()).warmup_updates(),
-                updates = *horizon.updates;
+  const Schedule schedule(recipe.schedule, horizon.updates, stages.first());
+  const int64_t warmup = schedule.warmup_updates(), updates = *horizon.updates;
+  tell_of_vanished_rate(recipe, schedule, updates,
+                        static_cast<double>(bench.data.train->size()) / static_cast<double>(stages.first()));
   if (warmup > 1 && warmup >= updates) {
     log::warn("optim", cat("schedule.warmup takes ", format_count(warmup), " updates, and the run has ",
                            format_count(updates), ": the learning rate comes to ",

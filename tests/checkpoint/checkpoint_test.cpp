@@ -320,6 +320,18 @@ TEST(Checkpoint, WritingTheSameUpdateAgainReplacesIt) {
   EXPECT_FALSE(std::filesystem::exists(folder / "c/.update-1.tmp")) << "the replaced one is gone";
 }
 
+TEST(Checkpoint, AFolderThatCannotBeReadIsNoneWithoutCheckpoints) {
+  const TemporaryFolder folder;
+  EXPECT_TRUE(CheckpointFolder(folder / "none").updates().empty());
+  std::ofstream(folder / "file") << "no folder";
+  EXPECT_TRUE(CheckpointFolder(folder / "file").updates().empty());
+  std::filesystem::create_symlink(folder / "b", folder / "a");
+  std::filesystem::create_symlink(folder / "a", folder / "b");
+  const CheckpointFolder unknown(folder / "a");
+  const Error error = test::expect_error(ExitCode::kInputOutput, [&] { unknown.read_newest_state(); });
+  EXPECT_EQ(error.where(), (folder / "a").string());
+}
+
 TEST(Checkpoint, WhenNoneIsWholeThatIsAnErrorAndNotANewStart) {
   const TemporaryFolder folder;
   CheckpointFolder checkpoints(folder / "c");

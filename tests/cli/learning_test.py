@@ -117,6 +117,14 @@ class Learning(unittest.TestCase):
             self.assertIn(f"{key} is {said}", text)
         self.assertNotIn("changes nothing", self.said_by(path, "plain"))
 
+    def test_a_rate_whose_steps_are_meant_in_epochs_is_told(self):
+        def told(schedule):
+            path = self.written("steps", recipe({"name": "sgd", "lr": 0.1}, {"name": "step", **schedule}))
+            out = self.run_program("train", "--config", path, "--output", f"steps-{schedule['every']}").stderr
+            return "hardly anything is learned" in out
+        self.assertTrue(told({"every": 1, "factor": 0.01}))
+        self.assertFalse(told({"every": 3, "factor": 0.01}))
+
     def test_who_follows_evaluations_that_come_too_late_is_told(self):
         path = self.written("adamw", recipe({"name": "adamw", "lr": 0.002}, {"name": "cosine"}))
         for who, key in enumerate(("stop.patience=1", "schedule.name=plateau")):
@@ -136,6 +144,52 @@ class Learning(unittest.TestCase):
         changed["optimizer"]["groups"] = [GROUPS[0], {**GROUPS[1], "lr_factor": 0.2}]
         out = self.run_program("--config", self.written("changed", changed), "--output", "run", "--resume", code=78)
         self.assertIn("optimizer.groups[1].lr_factor: 0.1 → 0.2", out.stderr)
+
+    def table_recipe(self, place, updates):
+        data = {part: {"dataset": "table", "file": str(self.folder / place / f"{part}.csv"), "target": "y"} for part in ("train", "validation")}
+        return {**recipe({"name": "sgd", "lr": 0.1, "momentum": 0.9}, {"name": "constant"}), "data": data,
+                "model": {"name": "mlp", "depth": 1, "width": 8}, "loss": {"name": "huber"},
+                "stop": {"updates": updates, "patience": 20}}
+
+    def test_a_run_goes_on_with_data_that_were_moved(self):
+        (self.folder / "here").mkdir()
+        for part, first in (("train", 0), ("validation", 5)):
+            rows = [f"{i % 17},{7 * i % 13},{i % 17 - 7 * i % 13}" for i in range(first, first + 200)]
+            (self.folder / "here" / f"{part}.csv").write_text("\n".join(["x,z,y", *rows, ""]))
+        self.run_program("train", "--config", self.written("short", self.table_recipe("here", 10)), "--output", "run")
+        self.run_program("train", "--config", self.written("long", self.table_recipe("here", 16)), "--output", "straight")
+        best = json.loads((self.folder / "run" / "summary.json").read_text())["best"]
+        (self.folder / "here").rename(self.folder / "there")
+        again = ["--output", "run", "--resume"]
+        told = self.run_program("train", "--config", self.written("moved", self.table_recipe("there", 10)), *again).stderr
+        self.assertIn("and are the same", told)
+        self.assertIn("the continuation is exact", told)
+        self.assertEqual(json.loads((self.folder / "run" / "summary.json").read_text())["best"], best)
+        told = self.run_program("train", "--config", self.written("on", self.table_recipe("there", 16)), *again, "--allow-change").stderr
+        self.assertNotIn("the best was found by another", told)
+        self.assertEqual(self.digest("run", 16), self.digest("straight", 16))
+        run, straight = (json.loads((self.folder / name / "summary.json").read_text()) for name in ("run", "straight"))
+        self.assertEqual(run["best"], straight["best"])
+        there = self.folder / "there" / "validation.csv"
+        there.write_text(there.read_text() + "1,2,3\n")
+        (self.folder / "there").rename(self.folder / "elsewhere")
+        error = self.run_program("train", "--config", self.written("other", self.table_recipe("elsewhere", 16)), *again, code=78).stderr
+        self.assertIn("data.validation.file: ", error)
+        self.assertNotIn("data.train.file: ", error)
+
+    def test_weights_of_a_model_that_had_other_keys_are_told(self):
+        tokens = {"dataset": "synthetic", "kind": "tokens", "shape": [16], "classes": 8}
+        path = self.written("heads", {
+            **recipe({"name": "adamw", "lr": 0.002}, {"name": "constant"}),
+            "data": {"train": {**tokens, "samples": 200}, "validation": {**tokens, "samples": 20, "first": 100000}},
+            "model": {"name": "transformer", "layers": 1, "width": 16, "heads": 4}, "batch": {"effective": 16}, "stop": {"updates": 2}})
+        self.run_program("train", "--config", path, "--output", "heads")
+        weights = self.folder / "heads" / "checkpoints" / "update-2"
+
+        def told(output, *more):
+            return self.run_program("train", "--config", path, "--output", output, "--set", f"model.weights={weights}", *more).stderr
+        self.assertNotIn("whose model was another", told("same", "--set", "model.dropout=0.1"))
+        self.assertIn("model.heads: 4 → 2", told("other", "--set", "model.heads=2"))
 
     def test_what_cannot_go_together_is_refused(self):
         for name, changes, said in [

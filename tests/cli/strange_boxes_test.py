@@ -166,6 +166,17 @@ class StrangeBoxes(unittest.TestCase):
         text = " ".join(self.train(self.recipe(), "--set", f"data.train.images={self.bare(*'abcdefgh')}", code=65).split())
         self.assertIn("none of the targets of the last 8 samples counts", text)
 
+    def test_a_run_does_not_go_on_with_its_classes_in_another_order(self):
+        self.images()
+        more = ("--resume", "--set", "stop.updates=4", "--allow-change")
+        self.train(self.recipe())
+        swapped = self.recipe(names=("square", "round thing"))
+        text = " ".join(self.train(swapped, "--resume", code=65).split())
+        self.assertIn("are now in another order: class 0 is square, and was round thing", text)
+        self.assertEqual((self.folder / "run" / "classes.txt").read_text(), "round thing\nsquare\n")
+        self.assertIn("are now in another order", " ".join(self.train(swapped, *more).split()))
+        self.assert_learned(4)
+
     def test_where_validation_images_have_no_box_there_are_no_figures_but_a_run(self):
         self.images()
         self.train(self.recipe(), "--set", f"data.validation.images={self.bare('a', 'b', 'c')}")
@@ -181,6 +192,19 @@ class StrangeBoxes(unittest.TestCase):
                               self.folder / "boxes.csv")
         self.assertIn("1 .gif of images that are not read", " ".join(said.split()))
         self.assertNotIn(".txt", said)
+
+    def test_label_files_are_found_whatever_the_case_of_their_ending(self):
+        self.images()
+        for i in range(0, 8, 2):
+            (self.folder / "labels" / f"{i}.txt").rename(self.folder / "labels" / f"{i}.TXT")
+        self.assertNotIn("without a label file", self.train(self.recipe()))
+        self.assertEqual(self.summary()["tables"]["classes"]["cells"][0][0], 4)
+
+    def test_names_of_classes_in_utf16_are_refused(self):
+        self.images()
+        recipe = self.recipe()
+        (self.folder / "names").write_bytes("cat\r\ndog\r\n".encode("utf-16"))
+        self.assertIn("is text in UTF-16", self.train(recipe, code=65))
 
     def test_tables_and_pictures_of_what_was_found(self):
         self.images()

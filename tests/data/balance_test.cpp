@@ -159,9 +159,26 @@ TEST_F(Balancing, ByClassesLeavesOutWhatHasNone) {
   EXPECT_EQ(made(choice({{"targets", targets_}})), nullptr);
 }
 
+TEST_F(Balancing, OneLabelOfEachSampleIsItsClass) {
+  const TargetUse labels{TargetUse::Kind::kLabels};
+  const std::string classes = "classes";
+  const std::string array =
+      write("l.npy", test::npy_file(test::npy_dictionary("|u1", "(6,)"), std::string("\0\0\0\1\0\0", 6)));
+  EXPECT_EQ(drawn(*made(choice({{"targets", array}, {"balance", classes}}), labels)).at(3), 3);
+  const std::string file = write("t.csv", "x,y\n1,no\n2,no\n3,no\n4,yes\n5,no\n6,no\n");
+  const Choice table{"table", {{"file", file}, {"target", std::string("y")}, {"balance", classes}}};
+  EXPECT_EQ(drawn(*made(table, labels)).at(3), 3);
+  // Numbers that are predicted, and several labels of each, are no classes.
+  write("t.csv", "x,y\n1,0\n2,0.5\n3,1\n");
+  test::expect_error(ExitCode::kBadRecipe, [&] { made(table, labels); });
+}
+
 TEST_F(Balancing, WeightsAreANumberForEachSample) {
   const std::vector<std::string> files = {
       write("w.txt", "1\n2\r\n0\n3\n0\n0\n"),
+      write("mark.txt",
+            "\xef\xbb\xbf"
+            "1\r\n2\r\n0\r\n3\r\n0\r\n0\r\n"),
       write("w.npy", test::npy_file(test::npy_dictionary("<f8", "(6,)"),
                                     test::bytes_of_numbers<double>({1, 2, 0, 3, 0, 0})))};
   for (const std::string& file : files) {

@@ -151,11 +151,16 @@ const std::vector<BadFile>& bad_files() {
        },
        "its bbox has 3 numbers"},
       {"no box", [](Json& j) { j["annotations"][1].erase("bbox"); }, "annotations without a bbox (1)"},
-      {"empty box",
+      {"a width below 0",
        [](Json& j) {
-         j["annotations"][1]["bbox"] = {1, 2, 0, 5};
+         j["annotations"][1]["bbox"] = {1, 2, -3, 5};
        },
-       "boxes without an area (1)"},
+       "boxes of a width or height below 0 (1)"},
+      {"empty boxes",
+       [](Json& j) {
+         for (Json& each : j["annotations"]) each["bbox"] = {0, 0, 0, 0};
+       },
+       "boxes most of which have no area"},
       {"far away",
        [](Json& j) {
          j["annotations"][1]["bbox"] = {50, 2, 5, 5};
@@ -188,6 +193,22 @@ TEST(Coco, WhatIsWrongIsNamedByTheAnnotation) {
     const Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({folder.choice()}); });
     EXPECT_TRUE(test::holds(error.what(), bad.said)) << bad.name << ": " << error.what();
   }
+}
+
+// Two of COCO's own training boxes are such.
+TEST(Coco, ABoxWithoutAnAreaIsLeftOutAndTold) {
+  Json json = two_images();
+  json["annotations"].push_back(
+      {{"id", 918}, {"image_id", 71}, {"category_id", 3}, {"bbox", {10.65, 8.33, 1.03, 0.0}}, {"area", 0.0}});
+  const CocoFolder folder(json), without;
+  const CocoAnnotations all = read_coco(folder.file(), reading_of(folder));
+  EXPECT_EQ(all.boxes.boxes.of(0).size(), 1u);
+  EXPECT_TRUE(all.boxes.faulty.empty());
+  const std::string told = LabelSummary::words_of(all.boxes.summary.doubts);
+  EXPECT_TRUE(test::holds(told, "boxes without an area, which are left out (1)")) << told;
+  EXPECT_TRUE(test::holds(told, "annotation 4 (id 918)")) << told;
+  EXPECT_TRUE(test::all_samples(*make_dataset({folder.choice()}))
+                  .targets.equal(test::all_samples(*make_dataset({without.choice()})).targets));
 }
 
 TEST(Coco, AnIdBeyondWhatNumbersHoldIsToldAsOne) {
@@ -230,6 +251,14 @@ TEST(Coco, BoxesOfAnotherKindAreRefusedByName) {
   EXPECT_NO_THROW(make_dataset({large.choice()}));
 }
 
+// The kind of what is found at a start and would end the run.
+std::string what_ends_a_run(const Choice& choice) {
+  const DataLook look = look_at({choice}, *make_dataset({choice}), nullptr, {.depth = LookDepth::kStart});
+  for (const Doubt& doubt : look.doubts)
+    if (doubt.stops) return doubt.kind;
+  return "";
+}
+
 TEST(Coco, ImagesThatAreNotThereOrOfAnotherShapeEndTheRun) {
   Json json = two_images();
   json["images"][0]["file_name"] = "gone.png";
@@ -244,6 +273,18 @@ TEST(Coco, ImagesThatAreNotThereOrOfAnotherShapeEndTheRun) {
   error = test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {0}); });
   EXPECT_TRUE(test::holds(error.what(), "is 40 × 20, and its annotations say 20 × 40")) << error.what();
   EXPECT_NO_THROW(test::samples(*data, {1}));
+  EXPECT_EQ(what_ends_a_run(turned.choice()), "images of another shape than their annotations say");
+}
+
+// As phones store them: tools that do not turn them write the sizes and boxes of what is stored.
+TEST(Coco, AnImageThatIsStoredTurnedIsAFaultWhereItsAnnotationsAreOfWhatIsStored) {
+  const CocoFolder folder;
+  folder.folder.write("images/wide.png",
+                      test::with_orientation(test::png_file(test::plain_image(20, 40, {200, 200, 200})), 6));
+  Choice choice = folder.choice();
+  EXPECT_EQ(what_ends_a_run(choice), "images of another shape than their annotations say");
+  choice.parameters["upright"] = false;
+  EXPECT_EQ(what_ends_a_run(choice), "");
 }
 
 TEST(Coco, SizesThatNobodySaysAreThoseOfTheFiles) {

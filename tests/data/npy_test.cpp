@@ -55,6 +55,14 @@ TEST(Npy, OtherArraysBecomeFloatsOfTheirShape) {
   EXPECT_TRUE(all_samples(*one_each).inputs.equal(torch::tensor({{0.5F}, {-2.F}})));
 }
 
+TEST(Npy, SizesMayBeWrittenAsPython2Did) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("x.npy", npy_file(npy_dictionary("<f4", "(3L, 2L)"), std::string(24, '\0')));
+  const auto data = make_dataset({npy(path)});
+  EXPECT_EQ(data->size(), 3);
+  EXPECT_EQ(data->info().input_shape, std::vector<int64_t>{2});
+}
+
 TEST(Npy, IntegersAreClassesCountedOverTheWholeFile) {
   const TemporaryFolder folder;
   const auto inputs = write<float>(folder, "x.npy", "<f4", "(4, 1)", {0, 1, 2, 3});
@@ -425,6 +433,18 @@ TEST_F(NpyLook, DoubtsNumbersThatNoOneScales) {
   EXPECT_TRUE(look(small, start).doubts.empty());
   EXPECT_TRUE(test::holds(places_of(look(pixels, start, &small), "another size"), "up to 255; "));
   EXPECT_EQ(places_of(look(small, start, &small), "another size"), "");
+  // Whole numbers in rows: tokens are small, times and keys of a database are not.
+  const auto rows = [&](const std::string& name, int64_t most) {
+    const auto x =
+        write<int64_t>(folder_, name + "x.npy", "<i8", "(3, 2)", std::vector<int64_t>{0, 1, 2, most, 4, 5});
+    return npy(
+        x,
+        {{"targets",
+          write<uint8_t>(folder_, name + "y.npy", "|u1", "(3,)", std::vector<uint8_t>{0, 1, 1}).string()}});
+  };
+  EXPECT_TRUE(test::holds(places_of(look(rows("t", 1'700'000'000), start), "used as they are"),
+                          "int64, 0 to 1.7e+09"));
+  EXPECT_TRUE(look(rows("v", 50'000), start).doubts.empty());
 }
 
 TEST_F(NpyLook, DoubtsHowClassesAreNumbered) {
@@ -547,7 +567,7 @@ INSTANTIATE_TEST_SUITE_P(
         NpyDamage{"KeyUnknown", of_dictionary("{'shapes': (6,)}"), "offset 11: the header names \"shapes\""},
         NpyDamage{"NoComma", of_dictionary("{'descr': '<f4' 'shape': (6,)}"), "',' or '}' is missing"},
         NpyDamage{"Backslash", of_dictionary("{'de\\x73cr': '<f4'}"), "backslash"},
-        NpyDamage{"Records", of_dictionary("{'descr': [('a', '<f4')], }"), "records of several fields"},
+        NpyDamage{"Records", of_dictionary("{'descr': [('a', '<f4')], }"), "structured_to_unstructured"},
         NpyDamage{"Order", of_dictionary(npy_dictionary("<f4", "(6,)", "Maybe")), "True or False is missing"},
         NpyDamage{"ByColumns", of_dictionary(npy_dictionary("<f4", "(3, 2)", "True")), "ascontiguousarray"},
         NpyDamage{"BigEndian", of_type(">f4"), "big endian"},
@@ -558,6 +578,7 @@ INSTANTIATE_TEST_SUITE_P(
         NpyDamage{"Negative", of_shape("(-6,)"), "a size below 2⁶³ is missing"},
         NpyDamage{"Expression", of_shape("(3*2,)"), "',' is missing"},
         NpyDamage{"NoTuple", of_shape("(6)"), "',' is missing"},
+        NpyDamage{"LongTwice", of_shape("(6LL,)"), "',' is missing"},
         NpyDamage{"NoSize", of_shape("(,)"), "a size below"},
         NpyDamage{"Scalar", npy_file(npy_dictionary("<f4", "()"), "abcd"), "holds one number"},
         NpyDamage{"NoElements", npy_file(npy_dictionary("<f4", "(3, 0)"), ""), "no elements"},

@@ -33,6 +33,9 @@ TEST(TableFormat, DecimalsStandAfterWhatAloneExplainsTheNumbers) {
   EXPECT_EQ(format_of("a;b\n1.234,5;2\n").decimal, kComma);
   EXPECT_EQ(format_of("a;b\n1,234.5;2\n").decimal, kPoint);
   EXPECT_EQ(format_of("a;b\n1,234;2\n").decimal, kPoint) << "undecided: no number then";
+  EXPECT_EQ(format_of("a;b\n1,5E+03;2\n").decimal, kComma);
+  EXPECT_EQ(format_of("a;b\n-1,234e-2;2\n").decimal, kComma) << "thousands have no exponent";
+  EXPECT_EQ(format_of("a;b\n1,5e;2\n").decimal, kPoint) << "no number";
   EXPECT_EQ(format_of("a,b\n1,5\n").decimal, kPoint);
   EXPECT_EQ(format_of("a,b\n\"1,5\",5\n").decimal, kComma);
   EXPECT_EQ(format_of("a;b\n1,5;2\n", {.decimal = kPoint}).decimal, kPoint);

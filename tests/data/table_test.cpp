@@ -106,6 +106,34 @@ TEST(Table, ClassesOfNumbersAreInTheirOrderAndCodesStayApart) {
   EXPECT_TRUE(all_samples(*data).targets.equal(torch::tensor({3, 2, 1, 0, 4})));
 }
 
+TEST(Table, WholeNumbersWithDecimalCommasAreTheSameClassesToo) {
+  const TemporaryFolder folder;
+  const auto train = folder.write("train.csv", "x;k;y\n1,5;1;3\n2,5;2;7\n3,5;1;7\n");
+  const Keys keys = {{"like", train.string()}, {"categorical", Texts{"k"}}, {"standardize", false}};
+  const auto expect = [&](const std::string& content) {
+    const Batch batch = all_samples(*table(folder.write("t.csv", content), keys));
+    EXPECT_TRUE(batch.targets.equal(torch::tensor({1, 0}))) << content;
+    EXPECT_TRUE(batch.inputs.equal(torch::tensor({{1.5F, 0.F, 1.F}, {2.5F, 1.F, 0.F}}))) << content;
+  };
+  expect("x;k;y\n1,5;2,0;7,0\n2,5;1,0;3,0\n");
+  expect("x,k,y\n1.5,2.0,7.0\n2.5,1.0,3.0\n");
+}
+
+TEST(Table, TruthIsTheSameHoweverProgramsWriteIt) {
+  const TemporaryFolder folder;
+  const auto train = folder.write("train.csv", "x,f,y\n1,True,False\n2,False,True\n3,True,True\n");
+  const Keys keys = {{"like", train.string()}, {"standardize", false}};
+  const auto path = folder.write("t.csv", "x,f,y\n1,TRUE,false\n2,false,TRUE\n");
+  const Batch batch = all_samples(*table(path, keys));
+  EXPECT_TRUE(batch.inputs.equal(torch::tensor({{1.F, 0.F, 1.F}, {2.F, 1.F, 0.F}})));
+  EXPECT_TRUE(batch.targets.equal(torch::tensor({0, 1})));
+  // Where both are there, each is itself, and a third is neither.
+  const auto both = folder.write("both.csv", "x,y\n1,True\n2,true\n3,False\n");
+  test::expect_error(ExitCode::kBadData, [&] {
+    table(folder.write("t.csv", "x,y\n1,TRUE\n"), {{"like", both.string()}});
+  });
+}
+
 TEST(Table, WholeNumbersThatAnotherFileWritesWithAPointAreTheSameClasses) {
   const TemporaryFolder folder;
   const auto train = folder.write("train.csv", "x,y\n0,1\n0,2\n0,007\n");
@@ -357,6 +385,13 @@ TEST(Table, TheLossDecidesTheTask) {
   EXPECT_TRUE(test::holds(task.what(), "table: task: is regression, and the loss is for classes"));
   const auto words = folder.write("words.csv", "x,y\n1,no\n2,yes\n3,no\n");
   test::expect_error(kData, [&] { table_for(Kind::kNumbers, words); });
+  // Labels between 0 and 1 are no classes, however few there are.
+  const auto soft = folder.write("soft.csv", "x,y\n1,0.05\n2,0.95\n3,0.05\n");
+  EXPECT_TRUE(
+      all_samples(*table_for(Kind::kLabels, soft)).targets.equal(torch::tensor({{0.05F}, {0.95F}, {0.05F}})));
+  std::string many = "x,y\n";
+  for (int i = 0; i < 300; ++i) many += "1,0." + std::to_string(100 + i) + "\n";
+  EXPECT_EQ(table_for(Kind::kLabels, folder.write("many.csv", many))->info().classes, 1);
   const auto labels = table_for(Kind::kLabels, words);
   EXPECT_TRUE(all_samples(*labels).targets.equal(torch::tensor({{0.F}, {1.F}, {0.F}})));
   EXPECT_EQ(labels->info().classes, 1);
@@ -383,6 +418,10 @@ TEST(Table, AnIgnoredTargetIsNoClass) {
   EXPECT_TRUE(all_samples(*data).targets.equal(torch::tensor({-1, 0, 1})));
   const Error error = test::expect_error(kRecipe, [&] { table_for(Kind::kClasses, path, {}, 1); });
   EXPECT_TRUE(test::holds(error.what(), "1 is the number of the class \"3\""));
+  const auto commas = folder.write("commas.csv", "x;y\n1,5;-1,0\n2,5;3,0\n3,5;5,0\n");
+  const auto same = table_for(Kind::kClasses, commas, {}, -1);
+  EXPECT_EQ(same->info().classes, 2);
+  EXPECT_TRUE(all_samples(*same).targets.equal(torch::tensor({-1, 0, 1})));
 }
 
 TEST(Table, AMissingTargetIsCountedAndInQuotesIsAClass) {
@@ -656,6 +695,11 @@ TEST(Table, DoubtsFeaturesThatNameTheRowsOrAreWrittenInSeveralWays) {
                                           : i % 3 == 1 ? "red"
                                                        : "blue"); },
       "differ only in how they are written: ");
+  expect_doubt(
+      "a", [](int i) { return std::string(i % 3 == 0   ? "caf\u00e9"
+                                          : i % 3 == 1 ? "cafe\u0301"
+                                                       : "bar"); },
+      "differ only in how they are written: ");
   for (const char* const unseen : {"red\u200b", "red\u00a0", "r\u00aded"}) {
     expect_doubt(
         "a", [&](int i) { return std::string(i % 3 == 0   ? unseen
@@ -693,6 +737,38 @@ TEST(Table, DoubtsOtherDataThatAreUnlikeTheTrainingDataOrAreThem) {
   EXPECT_TRUE(test::holds(doubts(nothing), "missing from every row"));
 }
 
+// A year of which the training data have one: its weights were never learned.
+TEST(Table, DoubtsOtherNumbersThanTheOneOfTheTrainingData) {
+  const TemporaryFolder folder;
+  const auto train = folder.write("train.csv", "a,year,y\n1,2023,0\n2,2023,1\n3,2023,1\n");
+  const auto doubts = [&](const std::string& year) {
+    const Beside data(train, folder.write("t.csv", "a,year,y\n1," + year + ",0\n"));
+    const auto training = make_dataset({.choice = data.training}), samples = data.make();
+    const DatasetPlace place{.choice = data.other, .training = &data.training};
+    return testing::PrintToString(doubts_of(look_at(place, *samples, training.get(), {})));
+  };
+  EXPECT_EQ(doubts("2023"), "{}");
+  EXPECT_TRUE(test::holds(doubts("2024"), "mean 2024, the training data's 2023 in each row"));
+}
+
+// As where --set names another file beside the split of the run's recipe.
+TEST(Table, DoubtsAPartOfAnotherFile) {
+  const TemporaryFolder folder;
+  std::string content = "a,y\n";
+  for (int i = 0; i < 30; ++i) content += std::to_string(i * 7 % 11) + "," + std::to_string(i % 2) + "\n";
+  const auto train = folder.write("train.csv", content);
+  const auto doubts = [&](const std::filesystem::path& file, const std::string& split) {
+    const Beside data(train, file, {{"split", std::string("train")}}, {{"split", split}});
+    const auto training = make_dataset({.choice = data.training}), samples = data.make();
+    const DatasetPlace place{.choice = data.other, .training = &data.training};
+    return testing::PrintToString(doubts_of(look_at(place, *samples, training.get(), {})));
+  };
+  const auto other = folder.write("t.csv", content + "3,1\n");
+  EXPECT_TRUE(test::holds(doubts(other, "validation"), "a part of another file than the training data's"));
+  EXPECT_EQ(doubts(other, "all"), "{}");
+  EXPECT_EQ(doubts(train, "validation"), "{}");
+}
+
 TEST(Table, NumbersMayBeWordsForMissing) {
   const TemporaryFolder folder;
   const auto file = folder.write("t.csv", "x,y\n1,0.5\n-999,0.5\n3,0.5\n");
@@ -701,6 +777,45 @@ TEST(Table, NumbersMayBeWordsForMissing) {
                      {"standardize", false},
                      {"task", std::string("regression")}};
   EXPECT_TRUE(all_samples(*table(file, keys)).inputs.equal(torch::tensor({{1.0F}, {2.0F}, {3.0F}})));
+}
+
+// Those of the training file are missing as well.
+TEST(Table, NumbersThatStandForMissingAreNoTargetsAndNoWeights) {
+  const TemporaryFolder folder;
+  const auto train = folder.write("train.csv", "x,y\n1,0.5\n2,1.5\n3,2.5\n");
+  const auto other = folder.write("t.csv", "x,y\n1,0.5\n2,-999\n");
+  const Keys keys = {{"missing_words", Texts{"-999"}}};
+  const Error target = test::expect_error(kData, [&] { Beside(train, other, keys).make(); });
+  EXPECT_TRUE(test::holds(target.what(), "t.csv:3:3: y: the target is missing"));
+  const auto weights = folder.write("w.csv", "x,w,y\n1,1,0\n2,9999,1\n");
+  const Keys weighted = {{"missing_words", Texts{"9999"}}, {"weight_column", std::string("w")}};
+  const Error weight = test::expect_error(kData, [&] { table(weights, weighted); });
+  EXPECT_TRUE(test::holds(weight.what(), "w.csv:3:3: w: \"9999\" is no weight"));
+}
+
+// A quote at the beginning of a text, as files have it that were written without quoting.
+TEST(Table, AQuotedFieldThatHoldsRowsIsRefused) {
+  const TemporaryFolder folder;
+  const auto rows = [](const std::string& first, const std::string& last) {
+    return "x\tt\ty\n1.5\t" + first + "\t0\n2.5\ttwo\t1\n3.5\t" + last + "\t1\n4.5\tfour\t0\n";
+  };
+  const Keys keys = {{"features", Texts{"x"}}};
+  const Error error =
+      test::expect_error(kData, [&] { table(folder.write("t.tsv", rows("\"one", "three\"")), keys); });
+  EXPECT_TRUE(test::holds(error.what(), "t.tsv:2:5: t: is a quoted field of 3 lines that look like rows"));
+  EXPECT_EQ(table(folder.write("t.tsv", rows("\"one\"", "three\"")), keys)->size(), 4);
+  // Texts of several lines, with separators and numbers in them.
+  const auto texts = folder.write(
+      "t.csv", "x,t,y\n1,\"Dear Sir, hello\nRegards, Bob\",0\n2,\"a, b, c\n7, 8\n9\",1\n3,\"6\n7\",1\n");
+  EXPECT_EQ(table(texts, keys)->size(), 3);
+}
+
+TEST(Table, NamesOfColumnsAgainAreNoRow) {
+  const TemporaryFolder folder;
+  const std::string file = "c,y\nu,a\nv,b\n";
+  const Error error = test::expect_error(kData, [&] { table(folder.write("t.csv", file + file)); });
+  EXPECT_TRUE(test::holds(error.what(), "t.csv:4: has the names of the columns again"));
+  EXPECT_EQ(table(folder.write("t.csv", "1,2\n1,2\n3,4\n"), {{"target", std::string("2")}})->size(), 2);
 }
 
 TEST(Table, FilesThatAreSomethingElseAreNamed) {

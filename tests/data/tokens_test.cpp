@@ -235,6 +235,11 @@ TEST(TokensLook, DoubtsSwappedBytesAndFilesReadTwice) {
   EXPECT_TRUE(look_of(all, LookDepth::kStart).doubts.empty());
   EXPECT_NE(doubt_of(look_of(rest, LookDepth::kStart, &all), "read, too"), nullptr);
   EXPECT_TRUE(look_of(rest, LookDepth::kStart, &first).doubts.empty());
+  // A part of other files, as where --set names them beside the split of the run's recipe.
+  const auto other = folder.write("b.bin", language<uint16_t>(20'000, 50'000));
+  const Choice part = tokens(other, 16, {{"split", std::string("validation")}});
+  EXPECT_NE(doubt_of(look_of(part, LookDepth::kStart, &first), "a part of other files"), nullptr);
+  EXPECT_TRUE(look_of(tokens(other, 16), LookDepth::kStart, &first).doubts.empty());
 }
 
 }  // namespace

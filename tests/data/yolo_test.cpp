@@ -223,7 +223,6 @@ TEST(Yolo, BadLinesNameFileAndLine) {
       {"0 0.5 -0.1 0.1 0.1", "from 0 to 1"},
       {"0 0.5 0.5 .nan 0.1", "from 0 to 1"},
       {"0 0.5 0.5 nan 0.1", "from 0 to 1"},
-      {"0 0.5 0.5 0 0.1", "the box is empty"},
       {"0,0.5,0.5,0.1,0.1", "has commas"},
       {"0 0,5 0,5 0,1 0,1", "has commas"}};
   for (const auto& [line, message] : lines) {
@@ -250,10 +249,11 @@ TEST(Yolo, LinesAreReadAsTheirWritersMeantThem) {
   const std::string corners = "1 0.25 0.5 0.75 0.5 0.5 0.75\n";
   EXPECT_EQ(boxes_of(corners, LongerLines::kPolygon), (std::vector<LabelledBox>{{1, 0.5, 0.625, 0.5, 0.25}}));
   EXPECT_EQ(boxes_of(corners, LongerLines::kDrop), (std::vector<LabelledBox>{{1, 0.25, 0.5, 0.75, 0.5}}));
-  const LabelFile file =
-      read_label_file("2 0.5 0.5 1.002 1\n2 0.5 0.5 1 1\nx\n0 0.5 0.5 0.1 9\n", {.classes = 3});
+  const LabelFile file = read_label_file(
+      "2 0.5 0.5 1.002 1\n2 0.5 0.5 1 1\nx\n0 0.5 0.5 0.1 9\n1 0.5 0.5 0 0.1\n", {.classes = 3});
   EXPECT_EQ(file.clipped, std::vector<size_t>{1});
   EXPECT_EQ(file.doubled, std::vector<size_t>{2});
+  EXPECT_EQ(file.without_area, std::vector<size_t>{5});
   ASSERT_EQ(file.faults.size(), 2u);
   EXPECT_EQ(file.faults[1].line, 4u);
 }
@@ -282,6 +282,26 @@ TEST(Yolo, MosaicsLeaveFaultyImagesOut) {
   images.forget_boxes();
   EXPECT_LT(test::samples(images, {1}).targets.max().item<float>(), 0.1)
       << "for predictions, which need none";
+}
+
+TEST(Yolo, AnImageThatCannotBeReadIsAFaultOfItsOwnSampleAlone) {
+  const TemporaryFolder folder;
+  for (const char* const name : {"a", "b", "c"}) add(folder, name, {10, 10, {2, 2, 4, 4}}, 1);
+  folder.write("images/b.png", "not a picture");
+  const auto make = [&](bool skips) {
+    return make_dataset(
+        {.choice = choice(folder), .augment = {.mosaic = 1, .mix_up = 1}, .skips_bad = skips});
+  };
+  const auto data = make(true);
+  for (int64_t epoch = 0; epoch < 10; ++epoch)
+    EXPECT_NO_THROW(test::samples(*data, {0, 2}, {epoch, epoch}, kSeed)) << epoch;
+  test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {1}, {0}, kSeed); });
+  const auto strict = make(false);
+  const auto all = [&] {
+    for (int64_t epoch = 0; epoch < 10; ++epoch) test::samples(*strict, {0}, {epoch}, kSeed);
+  };
+  const Error error = test::expect_error(ExitCode::kBadData, all);
+  EXPECT_TRUE(test::holds(error.where(), "b.png")) << "a run without skipping ends, by the file's name";
 }
 
 TEST(Yolo, LabelsOfOneFolderDoNotGoWithImagesOfSeveral) {
@@ -316,6 +336,22 @@ TEST(Yolo, FaultsOfAllLabelFilesAreFoundAtOnce) {
   EXPECT_TRUE(test::holds(skipped, "3 faults in 2 of 3 label files"));
   EXPECT_EQ(test::samples(*data, {1}).targets.size(1), 1);
   test::expect_error(ExitCode::kBadData, [&] { test::samples(*data, {0}); });
+}
+
+TEST(Yolo, BoxesWithoutAnAreaAreLeftOutAndToldUnlessMostAreSo) {
+  const TemporaryFolder folder;
+  for (const char* const name : {"a", "b"}) add(folder, name, {10, 10, {2, 2, 4, 4}}, 1);
+  folder.write("labels/a.txt", "0 0.5 0.5 0 0.1\n0 0.5 0.5 0.2 0.1\n");
+  std::unique_ptr<Dataset> data;
+  const std::string said = said_by([&] { data = make_dataset({choice(folder)}); });
+  EXPECT_TRUE(test::holds(said, "boxes without an area, which are left out (1)")) << said;
+  EXPECT_TRUE(test::holds(said, "a.txt:1")) << said;
+  EXPECT_EQ(test::samples(*data, {0}).targets.size(1), 1);
+  folder.write("labels/b.txt", "0 0.5 0.5 0 0\n1 0.5 0.5 0 0\n");
+  said_by([&] {
+    const Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({choice(folder)}); });
+    EXPECT_TRUE(test::holds(error.problem(), "lines most of which are boxes without an area"));
+  });
 }
 
 TEST(Yolo, ABadSampleNamesItsNumberAndFile) {
@@ -383,6 +419,30 @@ TEST(Yolo, ClassNamesComeFromListsAndFromYaml) {
     const Error error = test::expect_error(ExitCode::kBadData, [&] { names("bad.yaml", content); });
     EXPECT_TRUE(test::holds(error.what(), message));
   }
+}
+
+// PowerShell writes UTF-16, older editors of Windows its own letters.
+TEST(Yolo, ListsThatAreNoUtf8AreRefused) {
+  const TemporaryFolder folder;
+  const auto wide = [](const std::string& text) {
+    std::string all = "\xff\xfe";
+    for (const char c : text) all += {c, '\0'};
+    return all;
+  };
+  const auto refusal = [&](const char* file, const std::string& content) {
+    const auto path = folder.write(file, content);
+    return std::string(test::expect_error(ExitCode::kBadData, [&] { read_class_names(path); }).what());
+  };
+  EXPECT_TRUE(test::holds(refusal("names", wide("cat\r\ndog\r\n")), "is text in UTF-16"));
+  EXPECT_TRUE(test::holds(refusal("names", "R\xf6hre\nR\xe4hre\n"), "iconv -f WINDOWS-1252"));
+  EXPECT_TRUE(test::holds(refusal("data.yaml", "names: [R\xf6hre]\n"), "is no text in UTF-8"));
+  EXPECT_EQ(read_class_names(folder.write("wide.yaml", wide("names: [cat, dog]\n"))),
+            (std::vector<std::string>{"cat", "dog"}));
+  folder.write("train.txt", wide("a.png\r\n"));
+  const auto description = folder.write("data.yaml", "train: train.txt\nnames: [cat]\n");
+  const Error error =
+      test::expect_error(ExitCode::kBadData, [&] { find_described_images(description, YoloSplit::kTrain); });
+  EXPECT_TRUE(test::holds(error.what(), "train.txt: is text in UTF-16")) << error.what();
 }
 
 TEST(Yolo, ValidationHasTheClassesOfTheTrainingData) {
@@ -480,6 +540,13 @@ TEST(Yolo, DescriptionsThatCannotServeSayWhere) {
   unsaid.parameters.erase("split");
   const Error error = test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset({unsaid}); });
   EXPECT_TRUE(test::holds(error.what(), "train, val or test"));
+  for (const char* const word : {"valid", "validation"})
+    EXPECT_EQ(make_dataset({set.described("train: images/train\nval: images/val\n" + names, word)})->size(),
+              1);
+  const Error unknown = test::expect_error(ExitCode::kBadRecipe, [&] {
+    make_dataset({set.described("train: images/train\n" + names, "training")});
+  });
+  EXPECT_TRUE(test::holds(unknown.what(), "is \"training\"")) << unknown.what();
   const Choice both = {"yolo", {{"file", std::string("a.yaml")}, {"images", std::string("b")}}};
   test::expect_error(ExitCode::kBadRecipe, [&] { make_dataset({both}); });
 }
@@ -498,6 +565,61 @@ TEST(Yolo, LabelsLieInAFolderOfTheirNameOrBesideTheirImages) {
                                           {"size", std::vector<int64_t>{20, 20}}}}});
   EXPECT_EQ(data->size(), 2);
   EXPECT_EQ(test::samples(*data, {0, 1}).targets.select(2, 0).flatten()[0].item<float>(), 2);
+}
+
+TEST(Yolo, EachLabelFileIsFoundByItself) {
+  EXPECT_EQ(label_beside("VOC2007/JPEGImages/a.jpg"), "VOC2007/labels/a.txt");
+  const TemporaryFolder folder;
+  const Scene scene{10, 10, {2, 2, 4, 4}};
+  for (const char* const image : {"set/images/one/a.png", "set/images/one/b.png", "set/images/two/c.png"})
+    folder.write(image, scene.image());
+  folder.write("set/labels/one/a.txt", scene.label(0));
+  folder.write("set/labels/one/b.TXT", scene.label(1));
+  folder.write("set/images/two/c.txt", scene.label(2));
+  const auto data = make_dataset({Choice{"yolo",
+                                         {{"images", (folder / "set/images").string()},
+                                          {"classes", int64_t{3}},
+                                          {"size", std::vector<int64_t>{20, 20}}}}});
+  EXPECT_TRUE(
+      test::all_samples(*data).targets.select(2, 0).flatten().equal(torch::arange(3).to(torch::kFloat32)));
+}
+
+TEST(Yolo, ImagesThatAreNamedTwiceAreToldAsThat) {
+  const DescribedSet set;
+  set.folder.write("set/train.txt", "images/train/deep/a.png\nimages/val/a.png\n./images/val/a.png\n");
+  const std::string said = said_by([&] { make_dataset({set.described("train: train.txt\nnc: 2\n")}); });
+  EXPECT_TRUE(test::holds(said, "1 images are named more than once, and count as often")) << said;
+  EXPECT_FALSE(test::holds(said, "the label file of another")) << said;
+}
+
+// As an exported model takes them whose loss is its own: it knows one shape of targets.
+TEST(Yolo, TargetsHaveAsManyRowsAsTheRecipeSaysInEvaluationsToo) {
+  const TemporaryFolder folder;
+  for (const char* const name : {"a", "b"}) add(folder, name, {10, 10, {2, 2, 4, 4}}, 1);
+  folder.write("labels/b.txt", "2 0.5 0.5 0.3 0.3\n0 0.2 0.2 0.3 0.3\n");
+  const Choice three = choice(folder, {{"boxes", int64_t{3}}});
+  for (const Choice* const training : {static_cast<const Choice*>(nullptr), &three}) {
+    const torch::Tensor targets =
+        test::samples(*make_dataset({.choice = three, .training = training}), {0}).targets;
+    ASSERT_EQ(targets.sizes(), (std::vector<int64_t>{1, 3, 5}));
+    EXPECT_TRUE(targets[0].select(1, 0).equal(torch::tensor({1.f, -1.f, -1.f})));
+  }
+  Error error = test::expect_error(ExitCode::kBadData, [&] {
+    make_dataset({choice(folder, {{"boxes", int64_t{1}}})});
+  });
+  EXPECT_TRUE(test::holds(error.what(), "a sample of 2 boxes")) << error.what();
+  error = test::expect_error(ExitCode::kBadData,
+                             [&] { make_dataset({.choice = three, .augment = {.mosaic = 0.5}}); });
+  EXPECT_TRUE(test::holds(error.what(), "set boxes: 8")) << error.what();
+}
+
+TEST(Yolo, OtherDataReadLongerLinesAsTheTrainingDataDo) {
+  const TemporaryFolder folder;
+  DataRecipe data;
+  data.train = choice(folder, {{"longer_lines", std::string("polygon")}});
+  data.validation = choice(folder);
+  complete_other_data(data);
+  EXPECT_EQ(std::get<std::string>(data.validation->parameters.at("longer_lines")), "polygon");
 }
 
 // Corners are all numbers from 0 to 1, too; as centres and sizes they leave their images.

@@ -81,6 +81,15 @@ TEST(DeviceError, AGpuWithoutKernelsIsNamedByItsCapability) {
   EXPECT_TRUE(holds(error.hint(), "LibTorch that was built for it"));
 }
 
+TEST(DeviceError, AGpuThatTakesNoProcessMoreIsNamed) {
+  const Error error = expect_error(ExitCode::kBadRecipe, [] {
+    naming_device_errors([] { lose_device(46, "CUDA-capable device(s) is/are busy or unavailable"); });
+  });
+  EXPECT_EQ(error.where(), "execution.device");
+  EXPECT_TRUE(holds(error.problem(), "takes no process more"));
+  EXPECT_TRUE(holds(error.hint(), "nvidia-smi"));
+}
+
 TEST(LostDeviceScope, TheInnermostIsToldFirstAndEachOnce) {
   std::string order;
   const auto adds = [&](const std::string& name) {

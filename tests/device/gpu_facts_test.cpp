@@ -81,6 +81,21 @@ TEST(GpuFacts, AutoIsTheCpuWithoutAWordWhereThereIsNoGpuOrItIsHidden) {
   EXPECT_TRUE(warnings_of_opening(options_of("auto")).empty());
 }
 
+// Who has a process see one GPU alone may name it by its number among all.
+TEST(GpuFacts, ANumberBeyondThoseThatTheProcessSeesIsRefusedWithThem) {
+  const auto refused = [](const std::string& device, GpuFacts facts) {
+    const GpuFactsScope scope(std::move(facts));
+    return expect_error(ExitCode::kBadRecipe, [&] { open_device(options_of(device)); });
+  };
+  const Error hidden = refused("cuda:1", {.devices = 1, .driver = 13000, .visible = "1"});
+  EXPECT_TRUE(holds(hidden.problem(), "cuda:1 cannot be had: this process sees one GPU, which is cuda:0"));
+  EXPECT_TRUE(holds(hidden.hint(), "CUDA_VISIBLE_DEVICES=1 has those that it shows numbered from 0"));
+  const Error beyond = refused("cuda:8", {.devices = 8, .driver = 13000});
+  EXPECT_TRUE(holds(beyond.problem(), "8 GPUs, cuda:0 to cuda:7"));
+  EXPECT_FALSE(holds(beyond.hint(), "CUDA_VISIBLE_DEVICES"));
+  refused("cuda:-1", {.devices = 8, .driver = 13000});
+}
+
 TEST(GpuFacts, ANameThatIsNoDeviceIsRefused) {
   expect_error(ExitCode::kBadRecipe, [] { open_device(options_of("cuda:x")); });
   expect_error(ExitCode::kBadRecipe, [] { open_device(options_of("tpu")); });

@@ -347,6 +347,7 @@ class Supported(Exported):
         said = []
         export(made(models.RandomLoss), "float32[4,8]", self.folder / "m.autotrain", loss=True, precisions=["fp32"], say=said.append)
         self.assertIn("the sum of its samples' losses", said[-1])
+        self.assertIn("a run learns from their mean", said[-1])
 
     def test_weights_are_put_back_to_the_bit_when_the_check_refuses(self):
         net = made(models.KeepsAnAverage)

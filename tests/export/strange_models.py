@@ -251,6 +251,11 @@ class KeepsALossAndAView(KeepsALoss):
         return super().forward(x) + x @ self.half.t()
 
 
+class ReturnsALossBeside(Base):
+    def forward(self, x):
+        return {"logits": self.body(x), "beside": self.first.weight.square().mean()}
+
+
 class KeepsLayersInAList(Base):
     def __init__(self):
         super().__init__()
@@ -719,6 +724,33 @@ class SharesGradients(Base):
 
     def forward(self, x):
         return self.body(x) + (self.one + self.other) + self.summed.sum(0)
+
+
+class AddsTables(Base):
+    """Two parameters whose gradients are views of one tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Parameter(torch.zeros(5)), nn.Parameter(torch.zeros(5))
+
+    def forward(self, x):
+        return self.body(x) + 10 * (self.one.unsqueeze(0) + self.other.unsqueeze(0))
+
+
+class ReadsByStrides(nn.Module):
+    """Strides of its own, over images and what a layer makes of them; its last layer begins with zeros, by which no loss shows what it reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.out = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(11 * 16, 5)
+        nn.init.zeros_(self.out.weight)
+
+    def forward(self, x):
+        n = x.shape[0]
+        h = 2 * self.layer(x)
+        h.as_strided((n, 8, 12), (8 * 144, 144, 13)).fill_(1)
+        thumbnails = (tensor.as_strided((n, channels, 4, 4), (channels * 144, 144, 36, 3)) for tensor, channels in ((h, 8), (x, 3)))
+        return self.out(torch.cat([*thumbnails], 1).flatten(1))
 
 
 class TakesOneNumber(Base):

@@ -133,6 +133,7 @@ class Followed(Exported):
         cases = {
             models.AddsToItsChoice: ({"x": points}, "x=float32[4,256,2]", classes, entropy),
             models.SharesGradients: ({"x": x}, VALUES, classes, entropy),
+            models.AddsTables: ({"x": x}, VALUES, classes, entropy),
             models.ReversesOnTheWayBack: ({"x": x}, VALUES, classes, entropy),
             models.TakesOneNumber: ({"x": x, "t": t}, [VALUES, "t=int64[4]<9"], classes, entropy),
             models.PredictsOneNumber: ({"x": x}, VALUES, y, squares),
@@ -163,6 +164,15 @@ class Followed(Exported):
                 rows = [row for row in rows if row["kind"] == "update"]
                 for row, loss in zip(rows, self.in_python(net, [*inputs.values(), targets], loss_of), strict=True):
                     self.assertAlmostEqual(row["loss"], loss, delta=1e-5 * max(1, abs(loss)))
+
+    def test_strides_of_its_own_mean_the_order_of_axes_however_images_lie(self):
+        net = self.exported(models.ReadsByStrides, IMAGES, precisions=["fp32"])
+        for layout in ("contiguous", "channels_last"):
+            recipe = self.recipe("images", stop={"updates": 6}, optimizer={"lr": 0.05}, execution={"memory_format": layout})
+            rows = self.train(recipe, f"run-{layout}")
+            expected = losses_in_python(copy.deepcopy(net), self.data["images"], 6, 0.05, 0.9, plain)
+            for row, loss in zip(rows, expected, strict=True):
+                self.assertAlmostEqual(row["loss"], loss, delta=1e-5)
 
     def test_what_is_done_about_overflow_is_told_to_be_left_out(self):
         said = []
@@ -295,10 +305,19 @@ class Followed(Exported):
             self.assertIn(f"is the {reduction.__name__} of its samples' losses", said[-1])
 
     def test_a_loss_beside_the_main_one_is_noted(self):
-        for maker in (models.KeepsALoss, models.KeepsALossAndAView):
+        for maker, part, words in ((models.KeepsALoss, None, "in self.beside,"), (models.KeepsALossAndAView, None, "in self.beside,"),
+                                   (models.ReturnsALossBeside, "logits", "as beside,"), (models.LossAndPrediction, 1, "as 0,")):  # fmt: skip
             said = []
-            export(made(maker), VALUES, self.folder / "m.autotrain", precisions=["fp32"], say=said.append)
-            self.assertIn("self.beside", said[-1])
+            export(made(maker), VALUES, self.folder / "m.autotrain", precisions=["fp32"], output_part=part, say=said.append)
+            self.assertIn(f"a number with a gradient {words}", said[-1])
+
+    def test_a_loss_that_is_returned_in_training_alone_is_refused(self):
+        class Switches(models.Base):
+            def forward(self, x):
+                return self.body(x).square().mean() if self.training else self.body(x)
+
+        with self.assertRaisesRegex(ExportError, r"\[4, 5\] in evaluation mode, not one number"):
+            export(made(Switches), VALUES, self.folder / "m.autotrain", precisions=["fp32"], loss=True)
 
     def test_samples_that_attend_to_each_other_are_noted(self):
         for maker, example in ((models.AttendsToOtherSamples, VALUES), (models.ComparesBehindAMask, [VALUES, "bool[4,5]"])):

@@ -1,6 +1,9 @@
 // Tests what only a GPU can show. Their label is gpu, and they are left out where there is none.
 #include "device/cuda_device.h"
 
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -14,6 +17,7 @@
 #include "data/image_dataset.h"
 #include "device/device_error.h"
 #include "device/gpu_processes.h"
+#include "device/tf32.h"
 #include "device/warm_up.h"
 #include "model/losses.h"
 #include "model/models.h"
@@ -120,6 +124,41 @@ TEST(CudaMeter, TheWarmUpMakesEveryPassAndMovesNoGeneratorOfARun) {
   if (device->has_native_bf16()) how.products.push_back(torch::kBFloat16);
   const auto failed = warm_up_gpu(how);
   EXPECT_TRUE(failed.empty()) << join(failed, "\n");
+}
+
+TEST(CudaDevice, AnAllocatorThatCannotRefuseIsNamed) {
+  ::setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1", /*overwrite=*/1);
+  const Error error = test::expect_error(ExitCode::kUsage, [] { open_run_device(cuda_recipe()); });
+  ::unsetenv("PYTORCH_NO_CUDA_MEMORY_CACHING");
+  EXPECT_EQ(error.where(), "PYTORCH_NO_CUDA_MEMORY_CACHING");
+}
+
+// As a search over somebody else's step opens one.
+TEST(CudaDevice, OneThatIsOpenedForAProgramLeavesItsChoicesAndItsStream) {
+  at::Context& context = at::globalContext();
+  const bool benchmark = context.benchmarkCuDNN(), deterministic = context.deterministicCuDNN();
+  const Tf32Settings tf32 = Tf32Settings::now();
+  context.setBenchmarkCuDNN(true);
+  context.setDeterministicCuDNN(true);
+  // By the newer interface alone: the older one throws then.
+  context.setFloat32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL, at::Float32Precision::TF32);
+  const c10::impl::VirtualGuardImpl gpus(torch::kCUDA);
+  const torch::Device before = gpus.getDevice(), last(torch::kCUDA, gpus.deviceCount() - 1);
+  const c10::Stream program = gpus.getStreamFromGlobalPool(last, /*isHighPriority=*/true);
+  {
+    const c10::StreamGuard on_its_stream(program);
+    gpus.setDevice(before);
+    const auto device = open_cuda_device({.device = "cuda", .budget = {}, .deterministic = {}}, last.index());
+    EXPECT_EQ(gpus.getDevice(), before);
+    EXPECT_TRUE(context.benchmarkCuDNN() && context.deterministicCuDNN());
+    EXPECT_EQ(context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL),
+              at::Float32Precision::TF32);
+    EXPECT_NE(gpus.getStream(last), program);
+  }
+  gpus.setDevice(before);
+  context.setBenchmarkCuDNN(benchmark);
+  context.setDeterministicCuDNN(deterministic);
+  tf32.put_in_force();
 }
 
 TEST(CudaPlanner, ABudgetThatIsTooSmallIsToldOneThatIsEnough) {
@@ -411,6 +450,22 @@ TEST(CudaDeterminism, ATransformerInBf16ComesToTheSameBits) {
     for (size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(first[i].equal(second[i])) << "parameter " << i;
   }
   EXPECT_FALSE(first[0].equal(trained_transformer(2)[0])) << "another seed is another model";
+}
+
+TEST(CudaOffload, WhatLiesInMainMemoryMeanwhileComesBackWithTheSameBits) {
+  const auto trained = [](bool offload) {
+    Recipe r = small_cnn_recipe();
+    r.execution.memory.budget = *Budget::parse("1GiB");
+    r.execution.micro_batch = 500;  // two pieces and a remainder
+    r.execution.cuda_graphs = CudaGraphs::kOff;
+    r.execution.offload = offload;
+    Trainer trainer = Trainer::from_recipe(r, {.write_files = false});
+    trainer.fit();
+    return weights_of(trainer.module());
+  };
+  const Tensors stayed = trained(false), moved = trained(true);
+  ASSERT_EQ(moved.size(), stayed.size());
+  for (size_t i = 0; i < stayed.size(); ++i) EXPECT_TRUE(moved[i].equal(stayed[i])) << "parameter " << i;
 }
 
 // Pools to 2 × 2, whose backward pass adds in any order on a GPU.

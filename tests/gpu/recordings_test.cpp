@@ -1,6 +1,8 @@
 // CUDA graphs, which only a GPU has: the same bits with and without, and what cannot be recorded.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+
 #include "autotrain/trainer.h"
 #include "base/units.h"
 #include "device/device.h"
@@ -190,6 +192,39 @@ TEST(CudaRecordings, WhatCannotBeRecordedIsLaunchedAndNamed) {
   }
   // The allocator and the generators are as they were before the attempts.
   EXPECT_EQ(run_of(Oddity::kNone, CudaGraphs::kOff).losses, run_of(Oddity::kNone, CudaGraphs::kOn).losses);
+}
+
+// Its weight of the loss rises with the updates.
+class RisingTask final : public Task {
+ public:
+  torch::nn::Module& module() override { return *net_; }
+  void begin_update(const UpdateInfo& info) override {
+    weight_ = std::min(1.0, 0.1 * static_cast<double>(info.update));
+  }
+  LossTerms loss(const Batch& batch) override {
+    const torch::Tensor losses = net_->forward(batch.inputs).square().sum(1) * weight_;
+    return {losses.sum(), torch::full({}, static_cast<double>(batch.samples), losses.options())};
+  }
+
+ private:
+  double weight_ = 0;
+  std::shared_ptr<SmallNet> net_ = [] {
+    torch::manual_seed(11);
+    return std::make_shared<SmallNet>();
+  }();
+};
+
+TEST(CudaRecordings, ATaskThatBeginsUpdatesItselfIsLaunched) {
+  const auto losses = [](CudaGraphs graphs) {
+    const auto data = test::small_data(1000);
+    Trainer trainer(graph_recipe(graphs), std::make_unique<RisingTask>(), data, {.write_files = false});
+    std::vector<double> all;
+    trainer.on_update([&](const UpdateRecord& u) { return all.push_back(u.loss), Flow::kContinue; });
+    EXPECT_FALSE(trainer.plan().cuda_graphs);
+    trainer.fit();
+    return all;
+  };
+  EXPECT_EQ(losses(CudaGraphs::kOn), losses(CudaGraphs::kOff));
 }
 
 TEST(CudaRecordings, TheirMemoryIsInTheTrial) {

@@ -63,7 +63,20 @@ TEST(DiskSpace, ARunOfWhichNotOneCheckpointFitsIsRefusedUnlessItHasAnotherPlace)
   const Error error =
       test::expect_error(ExitCode::kInputOutput, [&] { warnings_of({.keep = 1}, 999, folder); });
   EXPECT_TRUE(test::holds(error.what(), "999 B left"));
-  EXPECT_EQ(warnings_of({.keep = 1, .fallback = "/elsewhere"}, 999, folder).size(), 1u);
+  const std::string elsewhere = (folder / "elsewhere").string();
+  EXPECT_EQ(warnings_of({.keep = 1, .fallback = elsewhere}, 999, folder).size(), 1u);
+}
+
+TEST(DiskSpace, AnotherPlaceThatCannotBeWrittenToIsNamedBeforeItIsNeeded) {
+  const TemporaryFolder folder;
+  folder.write("file", "no folder");
+  for (const char* const name : {"file", "file/below"}) {
+    const CheckpointRecipe recipe{.fallback = (folder / name).string()};
+    const Error error =
+        test::expect_error(ExitCode::kInputOutput, [&] { warnings_of(recipe, 1 << 20, folder); });
+    EXPECT_EQ(error.where(), "checkpoint.fallback");
+    EXPECT_TRUE(test::holds(error.problem(), (folder / name).string()));
+  }
 }
 
 }  // namespace

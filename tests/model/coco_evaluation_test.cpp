@@ -66,5 +66,15 @@ TEST(CocoEvaluation, ConfusionCountsPairsMissesAndStrays) {
   EXPECT_EQ(counts, wanted);
 }
 
+TEST(CocoEvaluation, ConfusionLeavesOutWhatIsFoundInACrowdOfItsClass) {
+  CocoImage image;
+  image.truth = {{{0, 0, 40, 40}, 1, 1600, true}};
+  image.found = {{{5, 5, 10, 10}, 1, 100, 0.9},     // one of the crowd
+                 {{20, 20, 10, 10}, 0, 100, 0.9},   // of another class: a stray
+                 {{36, 36, 20, 20}, 1, 400, 0.9}};  // hardly in it: a stray
+  const std::vector<std::vector<double>> wanted = {{0, 0, 0}, {0, 0, 0}, {1, 1, 0}};
+  EXPECT_EQ(confusion_of_boxes({image}, 2, 0.25), wanted);
+}
+
 }  // namespace
 }  // namespace autotrain

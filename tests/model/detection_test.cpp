@@ -116,6 +116,17 @@ TEST(Detection, OtherPredictionsAndTargetsAreRefused) {
   test::expect_error(ExitCode::kBadRecipe, [] {
     detection().terms(torch::zeros({2, 2, 2, 7}), torch::zeros({2}, torch::kInt64));
   });
+  test::expect_error(ExitCode::kBadRecipe, [] {
+    detection().terms(torch::zeros({2, 2, 2, 5}), torch::zeros({2, 1, 5}));
+  });
+}
+
+TEST(Detection, TargetsOfClassesThatTheModelDoesNotPredictAreRefused) {
+  const Error error = test::expect_error(ExitCode::kBadData, [] {
+    detection().terms(torch::zeros({1, 2, 2, 7}), row({2, 0.25f, 0.75f, 0.3f, 0.4f}).view({1, 1, 5}));
+  });
+  EXPECT_TRUE(test::holds(error.what(), "have the class 2, and the model predicts 2 classes"))
+      << error.what();
 }
 
 // Coloured rectangles on noise: red or blue, one or two an image.

@@ -278,6 +278,31 @@ TEST_F(InitialWeights, WhatDoesNotMatchIsNamed) {
   EXPECT_TRUE(test::holds(expression.what(), "is no regular expression"));
 }
 
+TEST_F(InitialWeights, WhatTheFileAloneHasIsLeftOutWhereThatIsAsked) {
+  auto more = trained(2);
+  for (const char* const name : {"projector.0.weight", "projector.0.bias"}) more[name] = torch::zeros({1});
+  const std::string file = write(more);
+  Net net(2);
+  const WeightsTaken taken = take_weights({.file = file, .skip = {"projector.*"}}, net);
+  EXPECT_EQ(taken.skipped, (std::vector<std::string>{"projector.0.bias", "projector.0.weight"}));
+  EXPECT_TRUE(net.fc->weight.eq(7).all().item<bool>());
+  const WeightsRecipe renamed{.file = file, .skip = {"old.*"}, .rename = {R"(projector\.(.*) -> old.$1)"}};
+  EXPECT_EQ(take_weights(renamed, net).skipped.front(), "old.0.bias") << "as a rule has renamed it";
+  const auto skip = [&](const char* pattern) { take_weights({.file = file, .skip = {pattern}}, net); };
+  const Error pattern = test::expect_error(ExitCode::kBadRecipe, [&] { skip("projector.1.weight"); });
+  EXPECT_TRUE(test::holds(pattern.what(), "did you mean \"projector.0.weight\"?"));
+}
+
+TEST_F(InitialWeights, RulesThatMatchNoWholeNameAreNamedWhereTheFileDoesNotMatch) {
+  std::map<std::string, torch::Tensor> tensors;
+  for (const auto& [name, tensor] : trained(2)) tensors["module." + name] = tensor;
+  const std::string file = write(tensors);
+  Net net(2);
+  const Error error = test::expect_error(
+      ExitCode::kBadData, [&] { take_weights({.file = file, .rename = {R"(module\. -> )"}}, net); });
+  EXPECT_TRUE(test::holds(error.what(), R"(one of the whole name: module\. -> )"));
+}
+
 TEST(Freezing, FrozenParametersHaveNoGradientAndFrozenStatisticsStay) {
   Net net(2);
   net.freeze({"first.*", "norm.*"});

@@ -113,6 +113,16 @@ TEST(Losses, ATargetThatTheModelDoesNotPredictIsNamed) {
   }
 }
 
+TEST(Losses, CrossEntropyOfOneClassIsRefusedSinceItTeachesNothing) {
+  for (const int64_t highest : {0, 1}) {
+    const Error error = test::expect_error(ExitCode::kBadData, [&] {
+      cross_entropy().terms(torch::randn({2, 1}), torch::tensor({int64_t{0}, highest}));
+    });
+    EXPECT_TRUE(test::holds(error.what(), "predicts one class only"));
+    EXPECT_TRUE(test::holds(error.hint(), "binary_cross_entropy"));
+  }
+}
+
 TEST(Losses, OneLabelForEveryPixelMayStandWithoutItsDimension) {
   const torch::Tensor logits = torch::randn({2, 1, 3, 4}), targets = torch::rand({2, 3, 4});
   const double sum =

@@ -147,6 +147,25 @@ TEST(MovedTensors, WhatSomebodyHoldsIsNotBroughtBack) {
   EXPECT_TRUE(torch::equal(module.weight.grad(), held));
 }
 
+// Views of complex numbers are conjugate, and those of their parts negative, by a mark alone.
+TEST(MovedTensors, MarksOfViewsAreNotLost) {
+  const Plain module;
+  const auto gradient = [&](const std::shared_ptr<HostMover>& mover) {
+    module.weight.mutable_grad().reset();
+    torch::Tensor sum;
+    {
+      const OffloadScope offload(mover, module, {torch::randn({1}), {}, 1}, kAnySize);
+      const torch::Tensor x = at::complex(module.weight.exp(), module.weight.sin());
+      sum = at::real(x.conj() * x.square()).sum() + (at::imag(x.conj()) * module.weight.cos()).sum();
+    }
+    sum.backward();
+    return module.weight.grad().clone();
+  };
+  const auto mover = std::make_shared<CopyingMover>();
+  EXPECT_TRUE(torch::equal(gradient(mover), gradient(nullptr)));
+  EXPECT_GT(mover->moved, 0);
+}
+
 TEST(MovedTensors, GoBackwardTwice) {
   const Plain module;
   const auto mover = std::make_shared<CopyingMover>();

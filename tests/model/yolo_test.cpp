@@ -1,6 +1,7 @@
 #include <torch/optim/adam.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numbers>
@@ -340,6 +341,24 @@ TEST(Yolo, OtherPredictionsAndTargetsAreRefused) {
   });
   test::expect_error(ExitCode::kBadRecipe,
                      [] { yolo_loss().terms(random_prediction(2), torch::zeros({2}, torch::kInt64)); });
+  // As of a model from elsewhere, whose last numbers are no points.
+  test::expect_error(ExitCode::kBadRecipe, [] {
+    yolo_loss().terms(torch::zeros({2, kPoints, 4 * kYoloBins + kClasses + kPointColumns}),
+                      target_of({{kNone}, {kNone}}));
+  });
+}
+
+// A model from elsewhere may predict fewer classes than the data have.
+TEST(Yolo, TargetsOfClassesThatTheModelDoesNotPredictAreRefused) {
+  const torch::Tensor prediction = random_prediction(1),
+                      target = target_of({{{kClasses, 0.5f, 0.5f, 0.5f, 0.5f}}});
+  for (const std::function<void()>& use :
+       std::vector<std::function<void()>>{[&] { yolo_loss().terms(prediction, target); },
+                                          [&] { yolo_loss().metrics.at(0)->measure(prediction, target); }}) {
+    const Error error = test::expect_error(ExitCode::kBadData, use);
+    EXPECT_TRUE(test::holds(error.what(), "have the class 3, and the model predicts 3 classes"))
+        << error.what();
+  }
 }
 
 // ------------------------------------------------------------------ model and metric

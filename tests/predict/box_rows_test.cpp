@@ -53,6 +53,16 @@ TEST(BoxRows, BoxesAreInPixelsOfTheFileWithTheIdsOfItsAnnotations) {
   EXPECT_EQ(row["score"], 0.75);
 }
 
+// A model from elsewhere, or training data of another kind, may have more classes than the annotations.
+TEST(BoxRows, AClassBeyondThoseOfTheAnnotationsHasItsNumberAndAnIdOfItsOwn) {
+  const WideImage image;
+  const torch::Tensor found = told({{4, 7, 10, 10, 0.75f, 3}});
+  const Json row = Json::parse(image.rows(PredictionFormat::kJsonl).rows(0, found));
+  EXPECT_EQ(row["category_id"], 11) << "behind 9, the largest";
+  EXPECT_EQ(row["name"], "3");
+  EXPECT_EQ(image.rows(PredictionFormat::kCsv).rows(0, found), "0,a.png,3,3,0.75,8,4,12,6\r\n");
+}
+
 TEST(BoxRows, ARowOfATableHasWhatItsHeaderSays) {
   const WideImage image;
   const BoxRows rows = image.rows(PredictionFormat::kCsv);

@@ -282,6 +282,30 @@ TEST(Predict, WhatWasBegunForOtherWeightsDataOrColumnsIsRefused) {
   expect_error(ExitCode::kUsage, [&] { predict(begun); });
 }
 
+TEST(Predict, ATableThatWasChangedSinceDoesNotGoIntoOneFile) {
+  const TemporaryFolder folder;
+  const std::string header = "a,y\n", rows = "1,0.5\n2,1.5\n3,2.5\n4,3.5\n";
+  Recipe r = vectors_recipe();
+  r.data.train = {
+      "table", {{"file", folder.write("train.csv", header + rows).string()}, {"target", std::string("y")}}};
+  r.data.validation = r.data.train;
+  r.loss = {"mean_squared_error", {}};
+  r.batch.effective = 4;
+  r.stop.updates = 1;
+  Trainer::from_recipe(r, {.output = folder / "run"}).fit();
+  PredictOptions options{.run = {folder / "run"},
+                         .data = folder.write("t.csv", header + rows).string(),
+                         .output = folder / "p.csv",
+                         .batch = 2};
+  EXPECT_THROW(predict(options, {.on_batch = [](int64_t, int64_t, int64_t) { throw Crash(); }}), Crash);
+  options.start = PredictionStart::kResume;
+  folder.write("t.csv", header + "9,0.5\n8,1.5\n7,2.5\n6,3.5\n");
+  const Error error = expect_error(ExitCode::kUsage, [&] { predict(options); });
+  EXPECT_TRUE(holds(error.problem(), "was begun with files"));
+  folder.write("t.csv", header + rows);
+  EXPECT_EQ(predict(options).samples, 4);
+}
+
 TEST(Predict, ToResumeAWholeFileIsToBeDone) {
   const TemporaryFolder folder;
   PredictOptions options = options_for(folder / "p.csv");

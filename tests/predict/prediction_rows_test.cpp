@@ -104,7 +104,17 @@ TEST(PredictionRows, AnArrayIsItsHeaderAndTheNumbers) {
 
 TEST(PredictionRows, LabelsHaveAProbabilityEach) {
   const torch::Tensor logits = numbers({0, 0}, 2);
+  EXPECT_EQ(rows_of(Kind::kLabels, logits).header(), "sample,p_0,p_1\r\n");
   EXPECT_EQ(rows_of(Kind::kLabels, logits).rows(0, logits), "0,0.5,0.5\r\n");
+}
+
+// Of one label the class 0 is that it does not hold.
+TEST(PredictionRows, TheProbabilityOfOneLabelIsNotCalledThatOfNought) {
+  const torch::Tensor logits = numbers({50}, 1);
+  EXPECT_EQ(rows_of(Kind::kLabels, logits).header(), "sample,probability\r\n");
+  const PredictionRows named = rows_of(Kind::kLabels, logits, {.class_names = {"no", "yes"}});
+  EXPECT_EQ(named.header(), "sample,p_yes\r\n");
+  EXPECT_EQ(named.rows(0, logits), "0,1\r\n");
 }
 
 TEST(PredictionRows, ASequenceHasTheMeanLossOfTheTokensThatCount) {

@@ -95,6 +95,15 @@ class Data(unittest.TestCase):
         self.refused("sample 4 is a list of 3, not a pair", Made(lambda i: (INPUTS[i], 1) if i < 4 else [INPUTS[i], 1, 2]))
         self.refused("sample 0 is a Tensor, not a pair", INPUTS)
 
+    def test_samples_that_are_others_each_time(self):
+        draws = iter([False] * 9 + [True] * 50)
+        for make in (lambda i: (torch.rand(2), 1), lambda i: (torch.rand(1 + i), 1), lambda i: (INPUTS[i].flip(0) if next(draws) else INPUTS[i], 1)):
+            self.refused("is another each time it is read.*\n.*data.augment", Made(make))
+
+    def test_examples_of_inputs(self):
+        for inputs, example in ((INPUTS > 3, "bool[4,2]"), (INPUTS, "float32[4,2]"), (INPUTS.long(), "int64[4,2]<12")):
+            self.assertEqual(example_of(inputs.numpy()), example)
+
     def test_what_has_no_numbers(self):
         self.refused("the target of sample 0 is a NoneType, and no array", Made(lambda i: (INPUTS[i], None)))
         self.refused("the target of sample 0 is a dict", Made(lambda i: (INPUTS[i], {"label": 1})))

@@ -6,14 +6,17 @@
 import functools
 import os
 import sys
+import tempfile
 import types
 import unittest
+import unittest.mock
 from os import getenv as variable
+from pathlib import Path
 
 import numpy
 import torch
 
-from given import autotrain  # noqa: F401
+from given import autotrain
 
 from autotrain import exports  # noqa: E402
 
@@ -221,6 +224,59 @@ class Keys(unittest.TestCase):
         del other.scale
         other.register_buffer("shift", torch.zeros(2), persistent=False)
         self.assertNotEqual(self.key(one), self.key(other))
+
+    def test_tensors_that_are_one_or_only_equal_differ(self):
+        class Tied(torch.nn.Module):
+            def __init__(self, tie):
+                super().__init__()
+                self.one, self.other = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+                tie(self)
+
+            def forward(self, x):
+                return self.other(self.one(x))
+
+        def copied(net):
+            net.other.weight = torch.nn.Parameter(net.one.weight.detach().clone())
+
+        def tied(net):
+            net.other.weight = net.one.weight
+
+        def as_a_buffer(net):
+            copied(net)
+            weight = net.other._parameters.pop("weight").detach()
+            net.other.register_buffer("weight", weight)
+
+        def frozen(net):
+            copied(net)
+            net.other.weight.requires_grad_(False)
+
+        def key(tie):
+            return self.key(self.made(lambda: Tied(tie)))
+
+        self.assertIsNotNone(key(tied))
+        self.assertNotEqual(key(tied), key(copied))
+        self.assertNotEqual(key(frozen), key(as_a_buffer))
+        self.assertEqual(key(tied), key(tied))
+
+    def test_what_has_no_numbers_yet_is_left_to_the_exporter(self):
+        for module in (torch.nn.LazyLinear(4), torch.nn.Linear(4, 4, device="meta")):
+            self.assertIsNone(self.key(module))
+        for module, said in ((torch.nn.LazyLinear(4), "has no shape yet"), (torch.nn.Linear(4, 4, device="meta"), "on the device meta")):
+            with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(autotrain.Error, said):
+                exports.exported(module, "float32[4,4]", ("fp32",), folder)
+
+    def test_examples_that_are_batches_are_told_apart_by_all_of_their_numbers(self):
+        module, keys = torch.nn.Embedding(5000, 2), []
+
+        def noted(module, examples, precisions):
+            keys.append(str(examples))
+
+        tokens = torch.zeros(4, 2000, dtype=torch.int64)
+        with unittest.mock.patch.object(exports, "fingerprint", noted), tempfile.TemporaryDirectory() as folder:
+            for batch in (tokens, tokens.index_fill(1, torch.tensor(1000), 7), tokens[:, :1500]):
+                with unittest.mock.patch("autotrain_export.export", lambda *given, **options: Path(given[2]).touch()):
+                    exports.exported(module, batch, ("fp32",), folder)
+        self.assertEqual(len(set(keys)), 3)
 
     def test_what_has_no_lasting_name_is_exported_anew(self):
         self.assertIsNone(self.key(Activation(lambda x: x)))

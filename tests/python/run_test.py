@@ -169,6 +169,13 @@ class Trains(unittest.TestCase):
             with self.assertRaisesRegex(autotrain.StepError, "several inputs"):
                 autotrain.train(RECIPE, self.model, train=(several, targets))
 
+    def test_a_loss_inside_the_module_is_refused_by_name(self):
+        output = Path(self.folder.name) / "inside"
+        for loss in ({"name": "model"}, "model"):
+            with self.assertRaisesRegex(autotrain.StepError, "loss: is the module's own"):
+                autotrain.train({**RECIPE, "loss": loss}, self.model, train=points(16, 1), output=output)
+        self.assertFalse(output.exists())
+
     def test_a_dataset_is_the_same_as_its_arrays(self):
         dataset = torch.utils.data.TensorDataset(*points(512, 1))
         kept = len(list(exports.folder().iterdir()))

@@ -35,9 +35,21 @@ class Surroundings(unittest.TestCase):
         cls.before = torch.arange(100_000.0)
         cls.view, cls.sharing = cls.before.numpy(), torch.from_dlpack(cls.before)
         cls.shared = torch.ones(1000).share_memory_()
-        model = mlp()
-        cls.plan = autotrain.find(step_of(model), images_and_classes, model=model, optimizer=torch.optim.AdamW(model.parameters()),
+        cls.addClassCleanup(setattr, torch.backends.cudnn, "benchmark", torch.backends.cudnn.benchmark)
+        torch.backends.cudnn.benchmark = True
+        model, cls.benchmarks = mlp(), []
+        step = step_of(model)
+
+        def noting(batch, weight=1.0):
+            cls.benchmarks.append(torch.backends.cudnn.benchmark)
+            step(batch, weight)
+
+        cls.plan = autotrain.find(noting, images_and_classes, model=model, optimizer=torch.optim.AdamW(model.parameters()),
                                   effective=20_000, budget="64MiB")
+
+    def test_libraries_look_for_fast_kernels_as_before_and_not_in_trials(self):
+        self.assertTrue(torch.backends.cudnn.benchmark)
+        self.assertIn(False, self.benchmarks)
 
     def test_what_was_there_before_is_what_it_was(self):
         self.before[7] = -1

@@ -1,5 +1,8 @@
 #include "recipe/load.h"
 
+#include <unistd.h>
+
+#include <array>
 #include <map>
 
 #include "recipe/writer.h"
@@ -63,6 +66,9 @@ INSTANTIATE_TEST_SUITE_P(
         Misuse{"OutOfRange", "model: {name: mlp, dropout: 1.5}", {"model.dropout", "from 0 to 0.99"}},
         Misuse{"Negative", "seed: -1", {"seed", "≥ 0"}},
         Misuse{"NotAnInteger", "seed: 1.5", {"seed", "an integer"}},
+        Misuse{"MoreThanAllReadersKeep",
+               "seed: 12883432341234567890",
+               {"seed", "an integer", "the largest is 9007199254740992"}},
         Misuse{"Infinity", "optimizer: {lr: .inf}", {"optimizer.lr", "a number"}},
         Misuse{"NotANumberOfPercent",
                "execution: {memory: {budget: nan%}}",
@@ -487,6 +493,29 @@ TEST(Load, ExtendsThatGoesInACircleOrNowhereIsARecipeError) {
   folder.write("d.yaml", "extends: {a: 1}\n");
   test::expect_error(ExitCode::kBadRecipe, [&] { load_recipe_file(folder / "d.yaml", rows()); });
   test::expect_error(ExitCode::kMissingFile, [&] { load_recipe_file(folder / "none.yaml", rows()); });
+}
+
+TEST(Load, ARecipeMayComeThroughAPipe) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const std::string text = "name: piped\nstop: {epochs: 1}\n";
+  ASSERT_EQ(::write(ends[1], text.data(), text.size()), std::ssize(text));
+  ::close(ends[1]);
+  EXPECT_EQ(load_recipe_file("/dev/fd/" + std::to_string(ends[0]), rows()).name, "piped");
+  ::close(ends[0]);
+}
+
+TEST(Load, AFileThatLeadsNowhereIsNamed) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink(folder / "b.yaml", folder / "a.yaml");
+  std::filesystem::create_symlink(folder / "a.yaml", folder / "b.yaml");
+  const auto named =
+      test::expect_error(ExitCode::kMissingFile, [&] { load_recipe_file(folder / "a.yaml", rows()); });
+  EXPECT_TRUE(test::holds(named.what(), "a.yaml: cannot be read"));
+  folder.write("r.yaml", "extends: a.yaml\n");
+  const auto extended =
+      test::expect_error(ExitCode::kBadRecipe, [&] { load_recipe_file(folder / "r.yaml", rows()); });
+  EXPECT_TRUE(test::holds(extended.what(), "a.yaml\" cannot be read"));
 }
 
 TEST(Load, WhatHasNoKeysIsNeitherExtendedNorOverridden) {

@@ -1,6 +1,12 @@
 #include "state/snapshot.h"
 
 #include "autotrain/log.h"
+#include "base/files.h"
+#include "data/fingerprint.h"
+#include "recipe/writer.h"
+#include "state/catalog.h"
+#include "state/data_files.h"
+#include "state/resume.h"
 #include "state/run_folder.h"
 #include "support/small_run.h"
 
@@ -52,6 +58,89 @@ TEST(Resume, OfACheckpointWhoseFolderWasRenamedIsRefused) {
       test::expect_error(ExitCode::kBadData, [&] { test::fit(r, folder / "run", /*resume=*/true); });
   EXPECT_TRUE(test::holds(error.where(), "update-99/state.json"));
   EXPECT_TRUE(test::holds(error.problem(), "updates is 7"));
+}
+
+Recipe recipe_for_tables(const std::filesystem::path& folder) {
+  Recipe r = test::small_recipe();
+  const auto table = [&](const char* name) {
+    return Choice{"table", {{"file", (folder / name).string()}, {"target", std::string("y")}}};
+  };
+  r.data.train = table("train.csv");
+  r.data.validation = table("validation.csv");
+  return r;
+}
+
+// As a checkpoint of that recipe has it.
+SavedRun saved_with_data(const Recipe& r) {
+  SavedRun saved;
+  saved.recipe = write_recipe(r, catalog());
+  saved.state.position.best_of = terms_of_best(r);
+  for (const Choice& data : {r.data.train, *r.data.validation}) {
+    for (const auto& [path, fingerprint] : fingerprints_of_data(data))
+      saved.identity[fact_of_file(path)] = fingerprint;
+  }
+  return saved;
+}
+
+TEST(Resume, DataThatWereMovedAreTheSameData) {
+  const test::TemporaryFolder folder;
+  const auto here = folder / "here", there = folder / "there";
+  std::filesystem::create_directory(here);
+  for (const char* const name : {"train.csv", "validation.csv"}) write_file(here / name, "x,y\n1,2\n");
+  const SavedRun before = saved_with_data(recipe_for_tables(here));
+  std::filesystem::rename(here, there);
+  const Recipe now = recipe_for_tables(there);
+  SavedRun saved = before;
+  follow_data(saved, now);
+  EXPECT_TRUE(changes_of_recipe(saved, now).empty());
+  EXPECT_EQ(saved.state.position.best_of, terms_of_best(now)) << "so that the best is the best still";
+  EXPECT_EQ(saved.identity.at(fact_of_file((there / "train.csv").string())),
+            before.identity.at(fact_of_file((here / "train.csv").string())));
+
+  write_file(there / "validation.csv", "x,y\n1,3\n");
+  saved = before;
+  follow_data(saved, now);
+  const std::vector<KeyDifference> changes = changes_of_recipe(saved, now);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].path, "data.validation.file");
+  EXPECT_NE(saved.state.position.best_of, terms_of_best(now)) << "figures of other data";
+}
+
+TEST(Resume, WhatTheBestWasFoundByIsReadInTodaysWords) {
+  const Recipe r = test::small_recipe();
+  SavedRun saved;
+  saved.recipe = write_recipe(r, catalog());
+  follow_data(saved, r);
+  EXPECT_EQ(saved.state.position.best_of, "") << "of a version that did not note it";
+  saved.state.position.best_of = "evaluation.monitor: loss";  // of one with fewer keys
+  follow_data(saved, r);
+  EXPECT_EQ(saved.state.position.best_of, terms_of_best(r));
+}
+
+TEST(RunFolder, IsWrittenToByItsPathWhileThatLeadsThere) {
+  const test::TemporaryFolder parent;
+  RunFolder folder(test::small_recipe(), {.output = parent / "run" / ""});
+  EXPECT_EQ(folder.path(), parent / "run") << "whose last part is a name";
+  folder.begin_session();
+  folder.write_json("summary.json", {{"of", "one"}});
+  std::filesystem::rename(parent / "run", parent / "moved");
+  const auto write = [&] { folder.write_json("summary.json", {{"of", "one"}}); };
+  const Error error = test::expect_error(ExitCode::kInputOutput, write);
+  EXPECT_EQ(error.where(), (parent / "run").string());
+  RunFolder other(test::small_recipe(), {.output = parent / "run"});
+  other.begin_session();
+  other.write_json("summary.json", {{"of", "another"}});
+  test::expect_error(ExitCode::kInputOutput, write);
+  EXPECT_EQ(test::read_json(parent / "run" / "summary.json").at("of"), "another");
+}
+
+TEST(RunFolder, WhereNobodyMayLookIsNamed) {
+  const test::TemporaryFolder parent;
+  std::filesystem::create_symlink(parent / "b", parent / "a");
+  std::filesystem::create_symlink(parent / "a", parent / "b");
+  const Error error = test::expect_error(
+      ExitCode::kInputOutput, [&] { RunFolder(test::small_recipe(), {.output = parent / "a" / "run"}); });
+  EXPECT_TRUE(test::holds(error.where(), (parent / "a" / "run").string()));
 }
 
 TEST(RunFolder, TellsOfRowsThatAreMissingUpToTheCheckpoint) {

@@ -683,6 +683,65 @@ TEST(Recordings, WhyThereAreNoneIsSaid) {
             "a forward and backward pass cannot be recorded: it waits for the device");
 }
 
+// Has its first layer learn from the fourth update on.
+class Unfreezing final : public Task {
+ public:
+  torch::nn::Module& module() override { return *net_; }
+  void begin_update(const UpdateInfo& info) override {
+    for (torch::Tensor& each : net_->first->parameters()) each.requires_grad_(info.update > 3);
+  }
+  LossTerms loss(const Batch& batch) override {
+    return {net_->forward(batch.inputs).square().sum(), torch::ones({})};
+  }
+
+ private:
+  std::shared_ptr<SmallNet> net_ = Bench::make_net(SmallNet::Middle::kNothing);
+};
+
+// The weights of a task of this kind after eight updates.
+std::vector<torch::Tensor> unfrozen(const std::shared_ptr<Counts>& counts) {
+  Unfreezing task;
+  const auto optimizer = make_optimizer(Bench::sgd(), {trainable_parameters(task.module())});
+  GradScaler scaler({}, false, torch::kCPU);
+  UpdateStep step(task, *optimizer, scaler, {});
+  if (counts) step.record_with(std::make_unique<test::ReplayingRecorder>(counts));
+  for (int64_t update = 1; update <= 8; ++update) {
+    step.set_info({.update = update});
+    step.accumulate(make_batch(8, 2), update, 0);
+    step.finish(0.01).read();
+  }
+  if (counts) {
+    EXPECT_TRUE(test::holds(step.why_not_recorded(), "begin_update")) << step.why_not_recorded();
+  }
+  return task.module().parameters();
+}
+
+// What it decides for the first updates, a recording would decide for all.
+TEST(Recordings, OfATaskThatBeginsUpdatesItselfThereAreNone) {
+  const auto counts = std::make_shared<Counts>();
+  EXPECT_TRUE(equal(unfrozen(counts), unfrozen(nullptr)));
+  EXPECT_EQ(counts->recorded, 0);
+}
+
+// A callback may freeze a layer for some updates, or leave it out of training.
+TEST(Recordings, HoldForWhatLearnsAndForWhatTrains) {
+  const auto counts = std::make_shared<Counts>();
+  const auto weights = [&](bool recorded) {
+    Bench bench({.clip_norm = 1.0}, false, {}, SmallNet::Middle::kDropout);
+    if (recorded) bench.step.record_with(std::make_unique<test::ReplayingRecorder>(counts));
+    for (int i = 0; i < 24; ++i) {
+      const bool frozen = i / 4 % 2 == 1, trains = i / 8 % 2 == 0;
+      for (torch::Tensor& each : bench.net->first->parameters()) each.requires_grad_(!frozen);
+      bench.net->dropout->train(trains);
+      bench.update(make_batch(8, 2), {8});
+    }
+    EXPECT_TRUE(bench.step.why_not_recorded().empty());
+    return bench.everything();
+  };
+  EXPECT_TRUE(equal(weights(true), weights(false)));
+  EXPECT_EQ(counts->recorded, 2 * 4 + 2) << "passes of each combination, and an update with and without";
+}
+
 TEST(StaticBuffers, NothingMovesBetweenUpdates) {
   AddressTask task;
   const auto optimizer = make_optimizer(Bench::sgd(), {trainable_parameters(task.module())});

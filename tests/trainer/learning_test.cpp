@@ -1,4 +1,5 @@
 // Optimizers, groups and schedules in whole runs, which go on exactly where they were stopped.
+#include "autotrain/log.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "support/small_run.h"
@@ -84,6 +85,37 @@ TEST(Learning, ARateThatFollowsEvaluationsFallsWhenNothingImproves) {
     const bool falls = update >= 9 && (update - 9) % 6 == 0;
     EXPECT_DOUBLE_EQ(rates[update], rates[update - 1] * (falls ? 0.5 : 1)) << "after update " << update;
   }
+}
+
+TEST(Learning, ARateThatFallsThoughTheFigureImprovesIsToldWithTheThreshold) {
+  const TemporaryFolder folder;
+  std::string warnings;
+  log::set_sink([&](const log::Record& record) { warnings += record.text; }, log::Level::kWarning);
+  fit(plateau_recipe(), folder / "run");
+  log::set_sink(log::terminal_sink(), log::Level::kWarning);
+  EXPECT_TRUE(test::holds(warnings, "loss is better than the best that counted"));
+  EXPECT_TRUE(test::holds(warnings, "by no more than schedule.threshold, 100; learning rate × 0.5"));
+}
+
+// One sample of twelve counts: over two epochs' border it may be missed for longer than an epoch takes.
+TEST(Learning, ARunOfWhichFewSamplesCountGoesOnAndOneOfWhichNoneDoesEnds) {
+  Recipe r = test::typed_recipe();
+  r.batch.effective = 2;
+  r.execution.micro_batch = 2;
+  r.evaluation.monitor = "loss";
+  r.stop = {};
+  r.stop.epochs = 60;
+  const auto updates_where = [&r](int64_t counts) {
+    torch::Tensor targets = torch::full({12}, -100, torch::kInt64);
+    targets.narrow(0, 0, counts).fill_(1);
+    const TensorDataset data(torch::randn({12, 4}), targets, 3);
+    Trainer trainer(r, supervised(torch::nn::Linear(4, 3).ptr(), cross_entropy()), data,
+                    {.write_files = false});
+    return trainer.fit().updates;
+  };
+  EXPECT_EQ(updates_where(1), 60);
+  const Error error = test::expect_error(ExitCode::kBadData, [&] { updates_where(0); });
+  EXPECT_TRUE(test::holds(error.what(), "of the last 12 samples counts, as many as there are"));
 }
 
 TEST(Learning, ARateThatFollowsEvaluationsIsResumedExactlyWhereverItWasStopped) {

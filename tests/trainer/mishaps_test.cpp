@@ -455,6 +455,26 @@ TEST(RunFolder, HasOneWriter) {
   EXPECT_EQ(fit(short_recipe(), folder / "run", true).status, RunStatus::kCompleted) << "free again";
 }
 
+TEST(RunFolder, OneThatIsMovedWhileItIsWrittenToEndsTheRunWhichGoesOnWhereItLies) {
+  const TemporaryFolder folder;
+  fit(short_recipe(), folder / "straight");
+  Recipe r = short_recipe();
+  r.checkpoint.background = false;
+  const Error error = test::expect_error(ExitCode::kInputOutput, [&] {
+    SmallRun run(r, {.output = folder / "run"});
+    run.trainer.on_update([&](const UpdateRecord& u) {
+      if (u.update == 3) fs::rename(folder / "run", folder / "moved");
+      return Flow::kContinue;
+    });
+    run.trainer.fit();
+  });
+  EXPECT_TRUE(test::holds(error.what(), "is not the folder of this run any more"));
+  EXPECT_FALSE(fs::exists(folder / "run")) << "no second folder with the rest of the run";
+  EXPECT_EQ(fit(short_recipe(), folder / "moved", true).updates, 5);
+  EXPECT_EQ(model_digest(folder / "moved", 5), model_digest(folder / "straight", 5));
+  EXPECT_EQ(timeless_rows(folder / "moved"), timeless_rows(folder / "straight"));
+}
+
 // The disk is full for everything below a folder, from the moment it is switched on.
 class FullDisk final : public FileLayer {
  public:

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "autotrain/log.h"
 #include "base/interrupt.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
@@ -339,6 +340,17 @@ TEST(Trainer, ResumingAFinishedRunChangesNothing) {
     EXPECT_EQ(test::slurp(path / "metrics.jsonl"), metrics);
     EXPECT_EQ(fs::last_write_time(state), written);
   }
+}
+
+TEST(Trainer, AResumeThatHasNothingLeftToDoSaysByWhichStop) {
+  const TemporaryFolder folder;
+  fit(typed_recipe(), folder / "run");
+  std::string warnings;
+  log::set_sink([&](const log::Record& record) { warnings += record.text; }, log::Level::kWarning);
+  fit(typed_recipe(), folder / "run", true);
+  log::set_sink(log::terminal_sink(), log::Level::kWarning);
+  EXPECT_TRUE(test::holds(warnings, "no update is left to make"));
+  EXPECT_TRUE(test::holds(warnings, "by stop.epochs at update 30"));
 }
 
 // Asks for a stop in the middle of the evaluation that follows an update.

@@ -9,6 +9,7 @@ from .errors import StepError
 
 PAIRS = "give two arrays, or a Dataset of (input, target)"
 NUMBERS = "give numbers, all samples of one shape"
+READ_TWICE = 16  # samples: a transform that leaves half of them as they are shows all the same
 KINDS_OF_NUMPY = (torch.float16, torch.float32, torch.float64)
 
 
@@ -69,12 +70,26 @@ def as_array(value, name, what):
     return as_stored(array, name, what)
 
 
+def same_numbers(array, other):
+    return array.shape == other.shape and array.tobytes() == other.tobytes()
+
+
 def pair_of(dataset, index, name):
     pair = dataset[index]
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         kind = f"a {type(pair).__name__}" + (f" of {len(pair)}" if isinstance(pair, (tuple, list)) else "")
         raise StepError(name, f"sample {index} is {kind}, not a pair of an input and a target", PAIRS)
     return [as_array(part, name, f"the {what} of sample {index}") for part, what in zip(pair, ("input", "target"))]
+
+
+def check_lasting(dataset, name):
+    """@raise StepError where a sample is another each time it is read."""
+    for index in range(min(len(dataset), READ_TWICE)):
+        one, other = (pair_of(dataset, index, name) for _ in range(2))
+        if not all(map(same_numbers, one, other)):
+            raise StepError(name, f"sample {index} is another each time it is read, as a transform makes it that draws random numbers, and "
+                                  "a run reads what was written of it once",
+                            "give the samples without it, and have a recipe's data.augment draw anew each time; or arrays, which stay as they are")
 
 
 def write_dataset(dataset, name, inputs, targets):
@@ -84,6 +99,7 @@ def write_dataset(dataset, name, inputs, targets):
                         "give the loader's dataset" if hasattr(dataset, "dataset") else PAIRS)
     if len(dataset) == 0:
         raise StepError(name, "has no samples", "give a Dataset with some, or two arrays")
+    check_lasting(dataset, name)
     files = [numpy.lib.format.open_memmap(file, mode="w+", dtype=array.dtype, shape=(len(dataset), *array.shape))
              for file, array in zip((inputs, targets), pair_of(dataset, 0, name))]
     for index in range(len(dataset)):
@@ -161,4 +177,4 @@ def example_of(inputs):
                         "make them floats, as the module is given them: images.float() / 255")
     if inputs.dtype.kind in "iu":
         return f"int64[{shape}]<{int(inputs.max()) + 1}"
-    return f"float32[{shape}]"
+    return f"{'bool' if inputs.dtype.kind == 'b' else 'float32'}[{shape}]"

@@ -20,13 +20,15 @@ def folder():
 def exported(module, example, precisions, scratch):
     """The file of the module, made or found. @param scratch: the folder for one that cannot be kept."""
     from autotrain_export import ExportError, export
-    key = fingerprint(module, example, precisions)
-    file = (folder() if key else Path(scratch)) / f"{key or 'module'}.autotrain"
-    if key and file.is_file():
-        return file
-    partial = file.with_suffix(f".{os.getpid()}")
+    from autotrain_export.example import Examples
     try:
-        export(module, example, str(partial), precisions=precisions)
+        examples = Examples.parse(example).inputs
+        key = fingerprint(module, examples, precisions)
+        file = (folder() if key else Path(scratch)) / f"{key or 'module'}.autotrain"
+        if key and file.is_file():
+            return file
+        partial = file.with_suffix(f".{os.getpid()}")
+        export(module, examples, str(partial), precisions=precisions)
     except ExportError as error:
         raise Error("module", str(error), "docs/exported_models.md says what can be exported") from error
     partial.rename(file)

@@ -34,16 +34,30 @@ def code_of(module):
         yield f"{name} {' '.join(map(texts.kind, type(part).__mro__))} {texts.of(attributes_of(part))}"
 
 
-def fingerprint(module, example, precisions):
-    """Of all that an export is made of: weights, which of them learn, buffers, modes, attributes, classes, what their code reads of
+def tensors_of(module):
+    """Texts and bytes of each parameter and buffer under each of its names, with the first of them: those that are tied are one.
+    @raise Unknown where one has no numbers, as before a lazy module was run, or has them in no row: the exporter says so."""
+    first = {}
+    for name, tensor in [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]:
+        if torch.nn.parameter.is_lazy(tensor) or tensor.is_meta or tensor.layout != torch.strided:
+            raise Unknown
+        own = first.setdefault(id(tensor), name)
+        yield f"{name} {own} {isinstance(tensor, torch.nn.Parameter)} {tensor.dtype} {tuple(tensor.shape)} {tensor.requires_grad}\n".encode()
+        yield tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+
+
+def fingerprint(module, examples, precisions):
+    """Of all that an export is made of: weights, which of them learn and are tied, buffers, modes, attributes, classes, what their code reads of
     closures and globals, and the sources of all code that is of no installed package, the exporter's too. None where something of it
     has no lasting name."""
     import autotrain_export
     made_by_default = f"{torch.get_default_dtype()} {torch.get_default_device()}"
-    digest = hashlib.sha256(f"{torch.__version__}\n{made_by_default}\n{example}\n{precisions}\n{module!r}\n".encode())
+    digest = hashlib.sha256(f"{torch.__version__}\n{made_by_default}\n{examples}\n{precisions}\n{module!r}\n".encode())
     try:
         for line in code_of(module):
             digest.update(f"{line}\n".encode())
+        for content in tensors_of(module):
+            digest.update(content)
     except (Unknown, RecursionError):
         return None
     packages = sorted({type(part).__module__.split(".")[0] for part in module.modules()} - {"torch", "__main__"})
@@ -52,7 +66,4 @@ def fingerprint(module, example, precisions):
     exporter = sorted(map(str, Path(autotrain_export.__file__).parent.glob("*.py")))
     for file in [*own_sources(), *exporter]:
         digest.update(Path(file).read_bytes())
-    for name, tensor in [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]:
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {tensor.requires_grad}\n".encode())
-        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

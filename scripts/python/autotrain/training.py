@@ -165,6 +165,14 @@ def run_program(arguments, output, descriptor, show, scratch):
         return child.returncode, said.read()
 
 
+def check_loss(recipe):
+    """@raise StepError for a loss inside the module, which is exported without it."""
+    section = recipe.get("loss")
+    if (section.get("name") if isinstance(section, dict) else section) == "model":
+        raise StepError("loss", "is the module's own in the recipe, and train exports what the module predicts",
+                        "name a loss of the recipe's; or export the module with --loss, and have a recipe name the file (docs/exported_models.md)")
+
+
 def train(recipe, module, *, train, validation=None, output=None, resume=False, example=None, precisions=("fp32", "bf16"), show=None):
     """Trains the module by a recipe, in a process of its own, and returns the Run; `run.load_into(module)` takes the weights.
 
@@ -176,6 +184,7 @@ def train(recipe, module, *, train, validation=None, output=None, resume=False, 
     terminal or in a notebook."""
     show = sys.stderr.isatty() or "ipykernel" in sys.modules if show is None else show
     asked, module = recipes.read(recipe), eager(module)
+    check_loss(asked)
     samples = {"train": train} if validation is None else {"train": train, "validation": validation}
     name = recipes.name_of(recipe, module)
     with run_folder(output, name, resume) as (output, descriptor), tempfile.TemporaryDirectory(prefix=".given-", dir=output) as scratch:

@@ -123,8 +123,11 @@ def _export(subject, examples, output, precisions, source, say, loss, long, prog
         say(f"what is done about numbers that are not finite is left out, and an update with such gradients is skipped:\n  {place}")
     for name in beside:
         say(f"the module keeps a number with a gradient in {name}, as losses beside the main one are kept: a recipe's loss is without it; return all of the loss, and name it by --loss")
+    for name in sorted(subject.beside):
+        say(f"the module returns a number with a gradient as {name}, as losses beside the main one are returned: a recipe's loss is without it; return all of the loss, and name it by --loss")
     if reduction is not None:
-        say(f"the loss of a batch is the {reduction} of its samples' losses: it may be cut into micro-batches")
+        of_sums = "; a run learns from their mean, whose gradient is the sum's divided by the samples of an update" if reduction == "sum" else ""
+        say(f"the loss of a batch is the {reduction} of its samples' losses: it may be cut into micro-batches{of_sums}")
     for value in unusable:
         say(f"targets of {value}, which the loss ignores, end a run: with them it is not the {reduction} over samples")
     return output

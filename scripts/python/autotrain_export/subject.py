@@ -33,6 +33,7 @@ class Subject:
     device: torch.device = torch.device("cpu")  # where its tensors lie, and its graphs compute
     stays: set = field(default_factory=set)  # shapes of tensors that require a gradient, and are none of its parameters
     rescues: set = field(default_factory=set)  # places that change what is not finite, which graphs leave out
+    beside: set = field(default_factory=set)  # parts of its output that are one number with a gradient, and no prediction
     traced_by: dict = field(default_factory=dict)  # training? → which of the ways to trace was the first that could
 
     @property
@@ -66,12 +67,17 @@ class Subject:
         """The tensors that graphs return: the prediction; of a module with its loss inside the loss and, in evaluation mode, the
         prediction beside it, if there is one."""
         if self.loss is None:
+            if training and self.output is not None:
+                self.beside.update(name for name, part in _named_parts(returned) if _is_number_that_learns(part))
             return (self._prediction_of(returned, training),)
         loss = returned if self.loss == "" else self._part(returned, self.loss)
         if isinstance(loss, torch.Tensor) and all(isinstance(size, int) and size == 1 for size in loss.shape):
             loss = loss.reshape(())
         if not isinstance(loss, torch.Tensor) or loss.dim() > 0 or not loss.dtype.is_floating_point:
-            self._refuse(f"the loss is {_described(loss)}, not one number", "--loss NAME names the part of the module's output that is the loss; the losses of single samples are added up, or averaged, in the module.")
+            mode = "training" if training else "evaluation"
+            self._refuse(f"the loss is {_described(loss)} in {mode} mode, not one number",
+                         "--loss NAME names the part of the module's output that is the loss, in both modes, beside which --output-part names what it predicts; the losses of single samples are added "
+                         "up, or averaged, in the module.")
         if training or self.output is None:
             return (loss,)
         return (loss, self._prediction_of(returned, training))
@@ -105,6 +111,19 @@ def _described(value):
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return f"a {type(value).__name__} of " + ", ".join(value._fields)
     return f"a {type(value).__name__} of {len(value)}" if isinstance(value, (list, tuple)) else f"a {type(value).__name__}"
+
+
+def _named_parts(output):
+    """(key, attribute or position, part) of each."""
+    if isinstance(output, dict):
+        return [(str(key), part) for key, part in output.items()]
+    if isinstance(output, (list, tuple)):
+        return [*zip(getattr(output, "_fields", map(str, range(len(output)))), output)]
+    return list(getattr(output, "__dict__", {}).items())
+
+
+def _is_number_that_learns(part):
+    return isinstance(part, torch.Tensor) and part.dim() == 0 and part.requires_grad
 
 
 def _part(output, name):

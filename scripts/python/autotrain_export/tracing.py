@@ -20,7 +20,7 @@ from .given import Given, same_tensor
 from .known import Known
 from .machine import of_machine
 from .places import BACKWARD, asked_by_module, forward_of, operator_of, place_now, place_of, within_vmap
-from .written import copy_written_inputs
+from .written import copy_written_inputs, fix_strides
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -291,6 +291,7 @@ def _trace_with(dispatcher, subject, examples, function, training):
     if training:
         _join_cotangent(graph)
     copy_written_inputs(graph, len(parameters) + len(buffers))
+    fix_strides(graph, len(parameters) + len(buffers))
     if shapes.replacements:
         _fail_fixed(outputs[-1], inputs, shapes)
     _check_range(shapes)

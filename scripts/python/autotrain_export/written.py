@@ -1,6 +1,7 @@
-"""What a graph writes to in place."""
+"""What a graph writes to in place, and what it reads by where it lies in memory."""
 
 import operator
+from itertools import takewhile
 
 import torch
 
@@ -47,4 +48,23 @@ def copy_written_inputs(graph_module, first):
                 copy = graph.call_function(aten.clone.default, (node,))
             copy.meta = dict(node.meta)
             node.replace_all_uses_with(copy, delete_user_cb=lambda user, copy=copy: user is not copy)
+    graph_module.recompile()
+
+
+def fix_strides(graph_module, first):
+    """Strides that a module gives itself are of memory as it lies while it is traced. Images may lie with their channels last in a run: what
+    was contiguous is made so before, and is then that tensor to all that follows.
+
+    first  where inputs and targets begin among the values that are given; those before lie in the order of their axes in any case"""
+    graph = graph_module.graph
+    own = {*[node for node in graph.nodes if node.op == "placeholder"][:first], *(node for node in graph.nodes if node.op == "get_attr")}
+    for node in [node for node in graph.nodes if node.target is aten.as_strided.default]:
+        base = node.args[0]
+        if base in own or base.target is aten.contiguous.default or not base.meta["val"].is_contiguous():
+            continue
+        later = {node, *takewhile(lambda each: each is not node, reversed(graph.nodes))}
+        with graph.inserting_before(node):
+            made = graph.call_function(aten.contiguous.default, (base,))
+        made.meta = dict(base.meta)
+        base.replace_all_uses_with(made, delete_user_cb=later.__contains__)
     graph_module.recompile()
