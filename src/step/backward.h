@@ -16,8 +16,8 @@ struct BackwardOf {
 };
 
 /// Goes backward from what a task computed. Gradients that come sparse, as those of embeddings may, are dense
-/// afterwards: everything that is done with them takes dense ones. None shares its memory with another tensor,
-/// unless it did before.
+/// afterwards: everything that is done with them takes dense ones. None shares its memory with another
+/// tensor, unless it did before.
 /// @param gradient of the shape of `outputs`.
 /// @throws as `rethrow_from_backward`.
 void go_backward(const BackwardOf& of, const torch::Tensor& outputs, const torch::Tensor& gradient,
