@@ -33,7 +33,8 @@ bool takes_columns(const torch::Tensor& inputs, const torch::Tensor& weight) {
 torch::Tensor linear_by_columns(const torch::Tensor& inputs, const torch::Tensor& weight,
                                 const torch::Tensor& bias) {
   const torch::Tensor rows = inputs.reshape({-1, inputs.size(-1)});
-  const torch::Tensor columns = rows.expand({std::max<int64_t>(2, rows.size(0)), -1}).t();
+  // In memory one column lies behind the other: elsewhere BLAS takes another way, which is slow.
+  const torch::Tensor columns = rows.expand({std::max<int64_t>(2, rows.size(0)), -1}).contiguous().t();
   const torch::Tensor product =
       bias.defined() ? at::addmm(bias.unsqueeze(1), weight, columns) : at::mm(weight, columns);
   std::vector<int64_t> shape = inputs.sizes().vec();
