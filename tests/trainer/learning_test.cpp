@@ -104,7 +104,7 @@ TEST(Learning, ARunOfWhichFewSamplesCountGoesOnAndOneOfWhichNoneDoesEnds) {
   r.execution.micro_batch = 2;
   r.evaluation.monitor = "loss";
   r.stop = {};
-  r.stop.epochs = 60;
+  r.stop.updates = 60;
   const auto updates_where = [&r](int64_t counts) {
     torch::Tensor targets = torch::full({12}, -100, torch::kInt64);
     targets.narrow(0, 0, counts).fill_(1);
