@@ -114,6 +114,16 @@ std::string fingerprint_of(const fs::path& path) {
   }
 }
 
+bool tells_every_byte(const std::string& fingerprint) {
+  const size_t end = fingerprint.find(" bytes, ");
+  if (end == std::string::npos) return false;
+  std::string number = fingerprint.substr(0, end);
+  number.erase(0, number.rfind(' ') + 1);
+  std::erase(number, ',');
+  int64_t bytes = 0;
+  return parse_integer(number, bytes) && bytes <= kFewBytes;
+}
+
 std::map<std::string, std::string> fingerprints_of_data(const Choice& choice) {
   std::map<std::string, std::string> files;
   const auto is_there = [](const std::string& path) {

@@ -14,6 +14,9 @@ namespace autotrain {
 /// @throws Error(kInputOutput) when it cannot be read.
 std::string fingerprint_of(const std::filesystem::path& path);
 
+/// Whether it is of all bytes, so that who has it holds the same, and not of the same names and sizes.
+bool tells_every_byte(const std::string& fingerprint);
+
 /// Those of every file and folder that the parameters of a data set name, by the texts that name them there:
 /// paths, patterns of files and "name=path" of several inputs.
 std::map<std::string, std::string> fingerprints_of_data(const Choice& choice);

@@ -167,7 +167,8 @@ bool lacks_kernels(const std::exception& error) {
 
 bool is_device_taken(const std::exception& error) {
   if (is_settled(error)) return false;
-  return code_of(error) == kCudaDevicesUnavailable || says(error, "busy or unavailable");
+  if (const auto code = code_of(error)) return code == kCudaDevicesUnavailable;
+  return says(error, "CUDA-capable device") && says(error, "busy or unavailable");
 }
 
 // The text names it first, behind what those say through whom it came: "RuntimeError: put_ does not have …".

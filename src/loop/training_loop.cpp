@@ -453,7 +453,8 @@ void TrainingLoop::follow(const EvaluationRecord& evaluation) {
   if (position_.plateau.factor == before.factor) return;
   const std::string falls = cat("; learning rate × ", brief(position_.plateau.factor));
   const bool better = before.best && (lower ? value < *before.best : value > *before.best);
-  if (better) {
+  constexpr double kLarge = 0.01;  // of a threshold beside the figure
+  if (better && plateau_->threshold > kLarge * std::abs(*before.best)) {
     log::warn("optim", cat("update ", position_.updates, ": ", plateau_->figure,
                            " is better than the best that counted, ", brief(*before.best),
                            ", but by no more than schedule.threshold, ", brief(plateau_->threshold), falls,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <variant>
 
 #include "autotrain/error.h"
@@ -60,11 +61,13 @@ bool decides_meaning(const KeyDifference& key, const Recipe& weights, const Reci
 // The files and folders of a run's data that lie elsewhere now.
 class MovedData {
  public:
-  MovedData(const Identity& then, const DataRecipe& now) : then_(then), now_(now) {}
+  explicit MovedData(const Identity& then) : then_(then) {
+    for (const auto& [fact, value] : then) values_.insert(value);
+  }
 
-  // Gives a data set of the checkpoint's recipe the places of today's.
+  // Gives a data set of the checkpoint's recipe the places of today's, where all that these hold is known.
   void follow(Choice& then, const Choice& now) {
-    if (then.name != now.name) return;
+    if (then.name != now.name || then.parameters == now.parameters || !look_at(now)) return;
     for (auto& [key, value] : then.parameters) {
       const auto same = now.parameters.find(key);
       if (same == now.parameters.end() || same->second.index() != value.index()) continue;
@@ -85,28 +88,29 @@ class MovedData {
 
   void follow(std::string& then, const std::string& now) {
     const auto before = then_.find(fact_of_file(then));
-    if (then == now || before == then_.end() || fingerprint_today(now) != before->second) return;
+    const auto today = today_.find(now);
+    if (then == now || before == then_.end() || today == today_.end() || today->second != before->second)
+      return;
     places_[then] = now;
     then = now;
   }
 
-  // "": it cannot be read, which whoever needs it says.
-  std::string fingerprint_today(const std::string& path) {
-    if (!today_) {
-      today_.emplace();
-      try {
-        today_->merge(fingerprints_of_data(now_.train));
-        for (const auto& other : {now_.validation, now_.test})
-          if (other) today_->merge(fingerprints_of_data(*other));
-      } catch (const Error&) {}
+  // Whether the run began with every byte of it, labels that stand beside images among them. What cannot be
+  // read is told by whoever needs it.
+  bool look_at(const Choice& now) {
+    try {
+      today_ = fingerprints_of_data(now);
+    } catch (const Error&) {
+      return false;
     }
-    const auto found = today_->find(path);
-    return found == today_->end() ? "" : found->second;
+    return std::ranges::all_of(today_, [this](const auto& file) {
+      return tells_every_byte(file.second) && values_.contains(file.second);
+    });
   }
 
   const Identity& then_;
-  const DataRecipe& now_;
-  std::optional<std::map<std::string, std::string>> today_;  // by path; nothing: nobody asked
+  std::set<std::string> values_;              // of all its facts
+  std::map<std::string, std::string> today_;  // by path, of the data set that is followed
   std::map<std::string, std::string> places_;
 };
 
@@ -125,7 +129,7 @@ std::string terms_of_best(const Recipe& recipe) {
 void follow_data(SavedRun& saved, const Recipe& now) {
   Recipe stored = stored_recipe(saved);
   const Identity then = saved.identity;
-  MovedData moved(then, now.data);
+  MovedData moved(then);
   moved.follow(stored.data.train, now.data.train);
   if (stored.data.validation && now.data.validation)
     moved.follow(*stored.data.validation, *now.data.validation);
@@ -143,7 +147,8 @@ void follow_data(SavedRun& saved, const Recipe& now) {
 
 void tell_other_model(const Recipe& recipe) {
   const std::optional<Recipe> before = recipe_of_weights(*recipe.weights.file);
-  if (!before || before->model.name != recipe.model.name) return;
+  const bool meant = recipe.weights.missing != Unmatched::kFail || recipe.weights.shapes != Unmatched::kFail;
+  if (!before || before->model.name != recipe.model.name || meant) return;
   std::vector<KeyDifference> others = differing_keys(*before, recipe, catalog());
   std::erase_if(others, [&](const KeyDifference& key) { return !decides_meaning(key, *before, recipe); });
   if (others.empty()) return;

@@ -23,8 +23,8 @@ struct ResumePoint {
 std::string terms_of_best(const Recipe& recipe);
 
 /// Makes the state of a checkpoint one of this recipe, where it differs by no more than the places in which
-/// the data lie: files and folders that hold what the run began with, by their fingerprints, are the same
-/// data wherever they are.
+/// the data lie: files and folders that hold what the run began with are the same data wherever they are, if
+/// their fingerprints are of all bytes.
 void follow_data(SavedRun& saved, const Recipe& now);
 
 /// Warns where the first weights are a checkpoint's whose model had other keys: those that give no tensor

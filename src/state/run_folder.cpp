@@ -89,7 +89,9 @@ std::string RunFolder::begin_session() {
 }
 
 void RunFolder::check_in_place() const {
-  if (session_.empty() || session_of(path_) == session_) return;
+  const std::string now = session_of(path_);
+  // The hidden file alone may have been cleared away.
+  if (session_.empty() || now == session_ || (now.empty() && holds_a_run(path_))) return;
   throw Error(ExitCode::kInputOutput, path_.string(),
               "is not the folder of this run any more: it was moved or removed while the run went on, or "
               "another run has taken it",

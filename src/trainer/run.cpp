@@ -549,7 +549,6 @@ void Trainer::Run::check_classes() {
 // tells of an end, and the run goes on: readers of the folder would take it for this session's.
 void Trainer::Run::begin_files(const RunState& state) {
   RunFolder& folder = *place().folder;
-  if (state.position.updates > 0) check_classes();
   remove_file(folder.path() / "summary.json");
   folder.save_recipe(recipe_);
   folder.write_json("plan.json", plan_to_json(made_plan()));
@@ -577,6 +576,7 @@ std::unique_ptr<Deputy> Trainer::Run::make_deputy(const RunState& state) {
 void Trainer::Run::train(Reached& reached) {
   RunFolder* const folder = place().folder.get();
   bench().device->use_from_this_thread();
+  if (folder != nullptr && place().resume_point) check_classes();
   RunState& state = reached.state.emplace(restored_state());
   running_ = &state;
   const struct NotRunning {

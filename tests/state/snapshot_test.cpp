@@ -106,6 +106,21 @@ TEST(Resume, DataThatWereMovedAreTheSameData) {
   EXPECT_NE(saved.state.position.best_of, terms_of_best(now)) << "figures of other data";
 }
 
+TEST(Resume, DataOfWhichNotAllBytesAreComparedAreOthersElsewhere) {
+  const test::TemporaryFolder folder;
+  const auto here = folder / "here", there = folder / "there";
+  std::filesystem::create_directory(here);
+  for (const char* const name : {"train.csv", "validation.csv"}) write_file(here / name, "x,y\n1,2\n");
+  std::filesystem::resize_file(here / "train.csv", (int64_t{64} << 20) + 1);
+  SavedRun saved = saved_with_data(recipe_for_tables(here));
+  std::filesystem::rename(here, there);
+  const Recipe now = recipe_for_tables(there);
+  follow_data(saved, now);
+  const std::vector<KeyDifference> changes = changes_of_recipe(saved, now);
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].path, "data.train.file");
+}
+
 TEST(Resume, WhatTheBestWasFoundByIsReadInTodaysWords) {
   const Recipe r = test::small_recipe();
   SavedRun saved;
