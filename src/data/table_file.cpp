@@ -140,7 +140,8 @@ bool TableFile::is_header(const Row& row) const {
 // Whether a text is the rest of a row, whole rows and the beginning of one, as it is between two quotes that
 // were meant as characters: each line has the row's number of fields, and numbers where the row has them.
 bool TableFile::holds_rows(const Row& row, size_t column) const {
-  if (row[column].text.find('\n') == std::string_view::npos) return false;
+  // Lines of a list in a cell may well be as two fields, the second a number.
+  if (row.size() < 3 || row[column].text.find('\n') == std::string_view::npos) return false;
   const std::vector<std::string> lines = split(row[column].text, '\n');
   int64_t numbers = 0;
   for (size_t i = 0; i < lines.size(); ++i) {

@@ -117,9 +117,8 @@ void warn_of_lone_labels(const LabelPaths& paths, const std::string& where) {
 
 fs::path label_beside(const fs::path& image) {
   std::vector<fs::path> parts(image.begin(), image.end());
-  const auto last = std::find_if(parts.rbegin() + 1, parts.rend(), [](const fs::path& part) {
-    return part == "images" || part == "JPEGImages";
-  });
+  auto last = std::find(parts.rbegin() + 1, parts.rend(), "images");
+  if (last == parts.rend()) last = std::find(parts.rbegin() + 1, parts.rend(), "JPEGImages");
   if (last != parts.rend()) *last = "labels";
   fs::path label;
   for (const fs::path& part : parts) label /= part;

@@ -344,8 +344,7 @@ class Exported final : public Network {
           cat("computes its loss from targets of ", in_words(file_.targets->type, file_.targets->shape),
               " for a sample; ", targets.defined() ? cat("these are ", in_words(targets)) : "there are none"),
           "export it with --targets like those of data.train; of boxes, data.train.boxes says how many rows "
-          "each "
-          "sample has");
+          "each sample has");
     }
     for (const int64_t value : file_.unusable_targets) {
       if (!(targets == value).any().item<bool>()) continue;

@@ -808,6 +808,8 @@ TEST(Table, AQuotedFieldThatHoldsRowsIsRefused) {
   const auto texts = folder.write(
       "t.csv", "x,t,y\n1,\"Dear Sir, hello\nRegards, Bob\",0\n2,\"a, b, c\n7, 8\n9\",1\n3,\"6\n7\",1\n");
   EXPECT_EQ(table(texts, keys)->size(), 3);
+  const auto lists = folder.write("l.csv", "t,y\n\"Flour, 500\nSugar, 200\nEggs\",1\nb,0\n\"c\",1\nd,0\n");
+  EXPECT_EQ(table(lists, {})->size(), 4);
 }
 
 TEST(Table, NamesOfColumnsAgainAreNoRow) {
