@@ -131,15 +131,9 @@ void warn_of_left_out(const fs::path& root, const ClassFiles& files) {
 
 // Classes that look the same, one from a Mac.
 void warn_of_marks_apart(const fs::path& root, const std::vector<std::string>& folders) {
-  std::map<std::string, std::string> by_outline;
-  for (const std::string& folder : folders)
-    if (!has_marks_apart(folder)) by_outline.emplace(outline_of(folder), folder);
-  for (const std::string& folder : folders) {
-    const auto found = by_outline.find(outline_of(folder));
-    if (found == by_outline.end() || !has_marks_apart(folder)) continue;
-    log::warn("data",
-              cat(root.string(), ": two classes may be one: ", quote(found->second), " and ", quote(folder),
-                  ", whose accents stand apart from their letters. Try: ", kJoinMarks));
+  for (const auto& [joined, apart] : alike_but_for_marks(folders)) {
+    log::warn("data", cat(root.string(), ": two classes may be one: ", quote(joined), " and ", quote(apart),
+                          ", whose accents stand apart from their letters. Try: ", kJoinMarks));
   }
 }
 

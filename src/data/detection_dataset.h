@@ -72,11 +72,12 @@ class DetectionDataset final : public Dataset,
   ImageSize stated_size(int64_t index, const ImageSize& file) const;
 
   /// Why its boxes do not go with an image of that size, as it is turned: its annotations say another shape.
-  /// Nothing where they do go with it.
+  /// Unset where they go with it.
   std::optional<Error> shape_fault(int64_t index, const ImageSize& size, const std::string& where) const;
 
-  /// What its file of annotations calls an image or a class; without one their numbers. A class beyond those
-  /// of the annotations, as other data or a model may have, gets an id that none of them has.
+  /// The id that the file of annotations gives an image or a class; without such a file it is its number. A
+  /// class beyond those of the annotations, as other data or a model may have, gets an id that none of them
+  /// has.
   int64_t image_id(int64_t index) const;
   int64_t category_id(int64_t number) const;
 

@@ -86,6 +86,18 @@ std::string outline_of(std::string_view name) {
   return outline;
 }
 
+std::vector<std::pair<std::string, std::string>> alike_but_for_marks(const std::vector<std::string>& names) {
+  std::map<std::string, std::string> by_outline;
+  for (const std::string& name : names)
+    if (!has_marks_apart(name)) by_outline.emplace(outline_of(name), name);
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const std::string& name : names) {
+    const auto found = has_marks_apart(name) ? by_outline.find(outline_of(name)) : by_outline.end();
+    if (found != by_outline.end()) pairs.emplace_back(found->second, name);
+  }
+  return pairs;
+}
+
 std::string with_slashes(std::string path) {
   std::ranges::replace(path, '\\', '/');
   return path;

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace autotrain {
@@ -36,6 +37,10 @@ bool has_marks_apart(std::string_view name);
 /// The name with "?" in the place of each character that has an accent or is not ASCII. Names that differ
 /// only in whether accents stand apart have the same outline; others may have it, too.
 std::string outline_of(std::string_view name);
+
+/// Names of one outline of which the second has its accents apart from their letters and the first has not:
+/// they may be the same.
+std::vector<std::pair<std::string, std::string>> alike_but_for_marks(const std::vector<std::string>& names);
 
 /// How many files have each ending.
 using Endings = std::map<std::string, int64_t>;

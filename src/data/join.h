@@ -22,7 +22,7 @@ Batch pinned(const Batch& batch);
 /// How many bytes its tensors hold.
 int64_t bytes_of(const Batch& batch);
 
-/// Of all of them; memory that several share counts for each.
+/// How many bytes all these tensors hold; memory that several share counts for each of them.
 int64_t bytes_of(const std::vector<torch::Tensor>& tensors);
 
 }  // namespace autotrain

@@ -135,18 +135,6 @@ std::string plain_form(const std::string& text) {
   return lower(plain);
 }
 
-// Texts that look the same, one with its accents apart from their letters, as names come from Macs.
-void add_marks_apart(const ColumnSurvey& survey, std::vector<std::string>& out) {
-  std::map<std::string, std::string> by_outline;
-  for (const auto& [text, count] : survey.texts)
-    if (!has_marks_apart(text)) by_outline.emplace(outline_of(text), text);
-  for (const auto& [text, count] : survey.texts) {
-    const auto found = has_marks_apart(text) ? by_outline.find(outline_of(text)) : by_outline.end();
-    if (found != by_outline.end())
-      out.push_back(cat(quote(found->second), " and ", quote(text), ", whose accents stand apart"));
-  }
-}
-
 // Texts that are one when case, or the way in which a number is written, is left aside.
 std::vector<std::string> alike(const ColumnSurvey& survey) {
   std::map<std::string, std::vector<std::string>> by_sense;
@@ -161,7 +149,10 @@ std::vector<std::string> alike(const ColumnSurvey& survey) {
     for (std::string& text : texts) text = quote(text);
     out.push_back(join(texts, " and "));
   }
-  add_marks_apart(survey, out);
+  std::vector<std::string> texts;
+  for (const auto& [text, count] : survey.texts) texts.push_back(text);
+  for (const auto& [joined, apart] : alike_but_for_marks(texts))
+    out.push_back(cat(quote(joined), " and ", quote(apart), ", whose accents stand apart"));
   return out;
 }
 

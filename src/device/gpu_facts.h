@@ -44,7 +44,7 @@ struct GpuFault {
   bool meant = false;  ///< whoever started the process wants it so
 };
 
-/// Nothing where there is a GPU of this number.
+/// Says why the GPU of this number cannot be used; unset where it can.
 std::optional<GpuFault> gpu_fault(const GpuFacts& facts, int64_t index = 0);
 
 /// Adds what CUDA says. In a build without it, that there is none.

@@ -12,7 +12,7 @@ class Tf32Settings {
   /// Whichever interface they were set by.
   static Tf32Settings now();
 
-  /// As they were, for both interfaces.
+  /// Sets both interfaces to what they were.
   void put_in_force() const;
 
  private:

@@ -26,7 +26,7 @@ struct PredictionData {
   std::vector<std::string> class_names = {};  ///< of the training data; empty: numbers only
   std::string note = {};                      ///< what is done to files to make samples of them; "": nothing
 
-  /// What the files hold that the samples come from: rows of a table have no names to tell them from others.
+  /// Says what the files hold that samples come from: rows of a table have no names by which others are told.
   std::function<std::string()> fingerprint = nullptr;
 
   /// Looks at new files beside the training data; null: there are none. The recipe must outlive it.
