@@ -171,7 +171,7 @@ bool is_weight_index(const fs::path& file) {
 
 fs::path weights_named(const fs::path& path) {
   std::error_code error;
-  const fs::path file = fs::is_directory(path, error) ? found_in(path) : path;
+  fs::path file = fs::is_directory(path, error) ? found_in(path) : path;
   refuse_part(file);
   refuse_foreign_weights(file);
   return file;

@@ -323,7 +323,7 @@ int64_t TableEncoding::width() const {
 
 std::string TableEncoding::task() const {
   if (form == TargetForm::kNumber) return "regression";
-  const std::string words = cat("classification, ", classes.size(), " classes");
+  std::string words = cat("classification, ", classes.size(), " classes");
   if (form == TargetForm::kClass) return words;
   const auto holds = std::ranges::find(classes, 1, &Categories::value_type::second);
   return cat(words, ", of which ", quote(holds->first), " is 1");
