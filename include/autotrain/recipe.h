@@ -69,6 +69,7 @@ struct ParameterGroupRecipe {
   double lr_factor = 1;                     ///< multiplies the learning rate
   std::optional<double> weight_decay = {};  ///< unset: the optimizer's
   std::optional<bool> decay_all = {};       ///< unset: the optimizer's
+  int64_t every = 1;                        ///< updates: they learn in updates every, 2 × every, …
   bool operator==(const ParameterGroupRecipe&) const = default;
 };
 

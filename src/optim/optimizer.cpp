@@ -31,6 +31,14 @@ Optimizer::Optimizer(Trained trained) : trained_(std::move(trained)) {
   }
   for (const ParameterGroup& group : trained_.groups) {
     for (const bool decays : {true, false}) add_group(group, decays);
+    if (group.every > 1) in_turn_.assign(parameters().size(), true);
+  }
+}
+
+void Optimizer::begin_update(const UpdateInfo& info) {
+  if (in_turn_.empty()) return;
+  for (const ParameterGroup& group : trained_.groups) {
+    for (const size_t i : group.parameters) in_turn_[i] = group.in_turn(info);
   }
 }
 

@@ -89,14 +89,11 @@ class Optimizer {
   const std::vector<NamedTensor>& scalars() const { return scalars_; }
 
   /// Which update the next window is for; before that, trials.
-  virtual void begin_update(const UpdateInfo& info) { (void)info; }
+  virtual void begin_update(const UpdateInfo& info);
 
   /// Whether it may update this parameter in that update. Where not, its gradient is to be dropped before
   /// anything is made of it.
-  virtual bool has_turn(size_t parameter) const {
-    (void)parameter;
-    return true;
-  }
+  virtual bool has_turn(size_t parameter) const { return in_turn_.empty() || in_turn_[parameter]; }
 
   /// Everything an exact continuation needs besides the parameters, or this rank's part of it. The live
   /// tensors, named `exp_avg.conv1.weight`, in a fixed order.
@@ -197,6 +194,7 @@ class Optimizer {
   Lists lists_of(const Group& group) const;
 
   Trained trained_;
+  std::vector<bool> in_turn_;  // of each parameter; empty: all are, always
   std::vector<Group> groups_;
   std::deque<State> states_;  // subclasses refer to them
   std::vector<NamedTensor> scalars_;

@@ -12,7 +12,8 @@ ParameterGroup empty_group(const OptimizerRecipe& recipe, const ParameterGroupRe
   return {.name = join(group.match, ", "),
           .lr_factor = group.lr_factor,
           .weight_decay = group.weight_decay.value_or(recipe.weight_decay),
-          .decay_all = group.decay_all.value_or(recipe.decay_all)};
+          .decay_all = group.decay_all.value_or(recipe.decay_all),
+          .every = group.every};
 }
 
 // The first group that matches the name; the number of groups when none does.
@@ -44,10 +45,39 @@ void check_not_shadowed(const OptimizerRecipe& recipe, size_t group, const std::
   }
 }
 
+void check_all_updates_used(const OptimizerRecipe& recipe, const std::vector<ParameterGroup>& groups) {
+  bool waits = false;
+  for (const ParameterGroup& group : groups) {
+    if (!group.parameters.empty() && group.every == 1) return;
+    waits |= group.every > 1;
+  }
+  if (!waits) return;
+  throw Error(
+      ExitCode::kBadRecipe, "optimizer.groups",
+      cat("leave nothing that learns in update 1: every parameter is in a group with every: ",
+          recipe.groups[0].every, " or the like"),
+      "leave `every` out for those that learn in all updates; for fewer updates of all of them, take a "
+      "larger batch.effective");
+}
+
+// Counts of the updates that are for all parameters together would be wrong for those that wait.
+void check_counts(const OptimizerRecipe& recipe) {
+  const std::string& name = recipe.algorithm.name;
+  if (name != "nadamw" && name != "lamb") return;
+  for (size_t i = 0; i < recipe.groups.size(); ++i) {
+    if (recipe.groups[i].every == 1) continue;
+    throw Error(ExitCode::kBadRecipe, cat("optimizer.groups[", i, "].every"),
+                cat("is ", recipe.groups[i].every, ", and ", name,
+                    " corrects its means by one count of updates for all parameters"),
+                "take adamw or adam, which count for each parameter");
+  }
+}
+
 }  // namespace
 
 std::vector<ParameterGroup> parameter_groups(const OptimizerRecipe& recipe,
                                              const std::vector<NamedTensor>& parameters) {
+  check_counts(recipe);
   std::vector<std::string> names;
   for (const NamedTensor& parameter : parameters) names.push_back(parameter.name);
   std::vector<ParameterGroup> groups;
@@ -58,6 +88,7 @@ std::vector<ParameterGroup> parameter_groups(const OptimizerRecipe& recipe,
   }
   groups.push_back({.name = "others", .weight_decay = recipe.weight_decay, .decay_all = recipe.decay_all});
   for (size_t i = 0; i < names.size(); ++i) groups[group_of(names[i], recipe)].parameters.push_back(i);
+  check_all_updates_used(recipe, groups);
   return groups;
 }
 
@@ -71,7 +102,8 @@ std::string describe(const std::vector<ParameterGroup>& groups, const std::vecto
                         group.parameters.size() == 1 ? " tensor with " : " tensors with ",
                         format_count(weights), weights == 1 ? " weight" : " weights",
                         group.lr_factor == 1 ? "" : cat(", learning rate × ", brief(group.lr_factor)),
-                        group.weight_decay == 0 ? "" : cat(", decay ", brief(group.weight_decay))));
+                        group.weight_decay == 0 ? "" : cat(", decay ", brief(group.weight_decay)),
+                        group.every == 1 ? "" : cat(", in one of ", group.every, " updates")));
   }
   return join(parts, "; ");
 }

@@ -5,16 +5,21 @@
 
 #include "autotrain/named_tensor.h"
 #include "autotrain/recipe.h"
+#include "autotrain/task.h"
 
 namespace autotrain {
 
 /// Parameters that a recipe updates alike.
 struct ParameterGroup {
-  std::string name;  ///< its patterns; "others": those that no pattern matches
+  std::string name = {};  ///< its patterns; "others": those that no pattern matches
   double lr_factor = 1;
   double weight_decay = 0;
   bool decay_all = false;
+  int64_t every = 1;                    ///< updated in updates every, 2 × every, …
   std::vector<size_t> parameters = {};  ///< their numbers, ascending
+
+  /// Trials update all, so that they take what any update takes.
+  bool in_turn(const UpdateInfo& info) const { return info.trial || info.update % every == 0; }
 };
 
 /// Every parameter in the first group of the recipe that matches its name; what is left comes last.

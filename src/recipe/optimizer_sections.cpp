@@ -37,7 +37,11 @@ Section group_section(ParameterGroupRecipe& g, const std::string& path) {
        bind(real_key("lr_factor", "Multiplies the learning rate.").above(0, 1e6), g.lr_factor),
        bind(real_key("weight_decay", "In the place of the optimizer's; null: the optimizer's.").from(0, 1e6),
             g.weight_decay),
-       bind(bool_key("decay_all", "In the place of the optimizer's; null: the optimizer's."), g.decay_all)}};
+       bind(bool_key("decay_all", "In the place of the optimizer's; null: the optimizer's."), g.decay_all),
+       bind(integer_key("every", "They learn in every so many updates, and have no gradient in the others.")
+                .from(1, 1'000'000)
+                .in("updates"),
+            g.every)}};
 }
 
 Section groups_section(OptimizerRecipe& o) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "autotrain/error.h"
 #include "base/run_thread.h"
@@ -396,24 +397,27 @@ MakeOptimizer torch_optimizers(std::vector<TorchOptimizer> own) {
 
 std::unique_ptr<Optimizer> make_torch_rule(const std::string& name, const MakeTorchOptimizer& make,
                                            Trained trained) {
-  std::map<std::pair<double, double>, std::vector<size_t>> alike;  // by rate and decay
+  std::map<std::tuple<double, double, int64_t>, std::vector<size_t>> alike;  // by rate, decay and turn
   for (const ParameterGroup& group : trained.groups) {
     for (const size_t i : group.parameters) {
       const bool decays =
           group.decay_all || (trained.decayed.empty() ? decayed_by_shape(trained.parameters[i].tensor)
                                                       : static_cast<bool>(trained.decayed[i]));
-      alike[{group.lr_factor, decays ? group.weight_decay : 0}].push_back(i);
+      alike[{group.lr_factor, decays ? group.weight_decay : 0, group.every}].push_back(i);
     }
   }
   std::vector<TorchPart> parts;
   for (auto& [key, numbers] : alike) {
     std::ranges::sort(numbers);
+    const auto [lr_factor, weight_decay, every] = key;
     parts.push_back(
         {.name = parts.empty() ? name : cat(name, parts.size() + 1),
          .parameters = std::move(numbers),
-         .make = [make, decay = key.second](
-                     std::vector<torch::Tensor> tensors) { return make(std::move(tensors), decay); },
-         .lr_factor = key.first});
+         .make = [make, weight_decay](
+                     std::vector<torch::Tensor> tensors) { return make(std::move(tensors), weight_decay); },
+         .turn = [turns =
+                      ParameterGroup{.every = every}](const UpdateInfo& info) { return turns.in_turn(info); },
+         .lr_factor = lr_factor});
   }
   return std::make_unique<TorchRule>(std::move(trained), std::move(parts));
 }

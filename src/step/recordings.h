@@ -41,10 +41,13 @@ class Recordings {
     double average = 0;  ///< by which averages of weights move
     bool norms = false, preconditioned = false;
     std::string reached = {};
+    std::vector<bool> turns = {};  ///< of each parameter, whether the optimizer may update it
     std::unique_ptr<RecordedWork> work = {};
     torch::Tensor figures = {};  ///< as PendingUpdate takes them, new after each replay
 
-    auto key() const { return std::tuple(skipped, loss_factor, average, norms, preconditioned, reached); }
+    auto key() const {
+      return std::tuple(skipped, loss_factor, average, norms, preconditioned, reached, turns);
+    }
   };
 
   /// The recording for `wanted`; null: none was made.

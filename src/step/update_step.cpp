@@ -333,7 +333,8 @@ const Recordings::Update* UpdateStep::recorded_update(Apply apply) {
                             .average = average_ != nullptr ? average_->share() : 0,
                             .norms = options_.statistics,
                             .preconditioned = takes_preconditioned(),
-                            .reached = gradients_->reached()};
+                            .reached = gradients_->reached(),
+                            .turns = turns()};
   if (const Recordings::Update* const known = recordings_->find(wanted)) return known;
   try {
     record(wanted, apply);
@@ -532,6 +533,12 @@ void UpdateStep::leave_out_of_turn() {
     if (optimizer_.has_turn(i)) continue;
     gradients_ ? gradients_->forget_reached(i) : parameters[i].tensor.mutable_grad().reset();
   }
+}
+
+std::vector<bool> UpdateStep::turns() const {
+  std::vector<bool> turns;
+  for (size_t i = 0; i < optimizer_.parameters().size(); ++i) turns.push_back(optimizer_.has_turn(i));
+  return turns;
 }
 
 // A window of weight 0 says nothing of the scale.

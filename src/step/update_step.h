@@ -271,6 +271,7 @@ class UpdateStep {
   void make_passes();
   void add_terms(const LossTerms& terms);
   void leave_out_of_turn();
+  std::vector<bool> turns() const;
   torch::Tensor brought_here(const torch::Tensor& value) const;
   const Recordings::Pass* recorded_pass(size_t batch);
   const Recordings::Update* recorded_update(Apply apply);

@@ -323,6 +323,13 @@ void tell_unreached(const Recipe& recipe, const Workbench& bench, const BatchPla
                            " of what it is set to, at the end. Try: a part of the run, such as 5 %"));
   }
   const int64_t most_updates = updates + (horizon.last_window > 0 ? 1 : 0);
+  for (const ParameterGroup& group : bench.optimizer->groups()) {
+    if (recipe.batch.changes() || group.parameters.empty() || group.every <= most_updates) continue;
+    log::warn("optim",
+              cat("optimizer.groups: ", group.name, " first learns in update ", format_count(group.every),
+                  ", and the run has ", format_count(most_updates),
+                  ": it stays as it is. Try: a smaller `every`; model.freeze, where it is meant to stay"));
+  }
   if (const auto& trace = recipe.execution.trace;
       trace && !recipe.batch.changes() && trace->at(0) > most_updates) {
     log::warn("trainer", cat("execution.trace begins at update ", format_count(trace->at(0)),

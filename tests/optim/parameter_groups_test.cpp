@@ -68,6 +68,36 @@ TEST(ParameterGroups, APatternThatChangesNothingIsAnErrorThatNamesWhatThereIs) {
   EXPECT_TRUE(test::holds(shadowed.what(), "groups before it"));
 }
 
+TEST(ParameterGroups, OneThatWaitsHasNoTurnButInTrials) {
+  OptimizerRecipe recipe = recipe_with({{.match = {"head.*"}, .every = 3}});
+  recipe.algorithm = {"sgd", {}};
+  const auto optimizer = make_optimizer(recipe, {named_tensors()});
+  for (int64_t update = 1; update <= 7; ++update) {
+    optimizer->begin_update({.update = update});
+    for (size_t i = 0; i < 5; ++i) EXPECT_EQ(optimizer->has_turn(i), i < 3 || update % 3 == 0) << update;
+  }
+  optimizer->begin_update({.update = 1, .trial = true});
+  EXPECT_TRUE(optimizer->has_turn(4));
+  EXPECT_TRUE(test::holds(describe(optimizer->groups(), optimizer->parameters()), "in one of 3 updates"));
+}
+
+TEST(ParameterGroups, TurnsThatLeaveNothingToLearnOrFalsifyCountsAreRefused) {
+  OptimizerRecipe recipe = recipe_with({{.match = {"head.*"}, .every = 3}, {.match = {"*"}, .every = 2}});
+  const auto refuse = [&] {
+    return test::expect_error(ExitCode::kBadRecipe, [&] { parameter_groups(recipe, named_tensors()); });
+  };
+  EXPECT_TRUE(test::holds(refuse().what(), "leave nothing that learns in update 1"));
+  recipe.groups.pop_back();
+  for (const char* const name : {"nadamw", "lamb"}) {
+    recipe.algorithm = {name, {}};
+    const Error error = refuse();
+    EXPECT_EQ(error.where(), "optimizer.groups[0].every");
+    EXPECT_TRUE(test::holds(error.what(), "one count of updates for all parameters")) << error.what();
+  }
+  recipe.algorithm = {"adamw", {}};
+  EXPECT_EQ(parameter_groups(recipe, named_tensors()).size(), 2u);
+}
+
 class EveryOptimizer : public testing::TestWithParam<std::string> {
  protected:
   OptimizerRecipe recipe(std::vector<ParameterGroupRecipe> groups) const {

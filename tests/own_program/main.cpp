@@ -2,6 +2,7 @@
 #include <autotrain/program.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/optim/adam.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -76,6 +77,15 @@ std::function<void(const OwnStep&)> make_heavy_ball(const OwnValues& values) {
   };
 }
 
+// One of LibTorch's kind; the recipe's rate takes the place of its own.
+std::unique_ptr<torch::optim::Optimizer> make_adam(const OwnValues& values,
+                                                   std::vector<torch::Tensor> parameters,
+                                                   double weight_decay) {
+  return std::make_unique<torch::optim::Adam>(
+      std::move(parameters),
+      torch::optim::AdamOptions().betas({values.real("beta1"), 0.999}).weight_decay(weight_decay));
+}
+
 std::function<double(double, double)> make_triangle(const OwnValues& values) {
   return [peak = values.real("peak")](double update, double length) {
     const double x = length > 0 ? update / length : 1;
@@ -110,5 +120,8 @@ int main(int argc, char** argv) {
        .optimizers = {
            {.part = {"heavy_ball", "Momentum without damping.", {{"mass", "What is kept.", 0.9, 0, 1}}},
             .states = {"speed"},
-            .make = make_heavy_ball}}});
+            .make = make_heavy_ball},
+           {.part = {"torch_adam", "LibTorch's own.", {{"beta1", "Decay of the mean.", 0.9, 0, 0.999}}},
+            .adaptive = true,
+            .make_torch = make_adam}}});
 }

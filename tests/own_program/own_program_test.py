@@ -41,6 +41,13 @@ class OwnProgram(unittest.TestCase):
         newest = max((run / "checkpoints").glob("update-*"), key=lambda path: int(path.name.split("-")[1]))
         return hashlib.sha256((newest / "model.safetensors").read_bytes()).hexdigest()
 
+    def tensor(self, run, update, name):
+        """The bytes of one in a checkpoint's safetensors file: a header of JSON behind its length, then the data."""
+        whole = (run / "checkpoints" / f"update-{update}" / "model.safetensors").read_bytes()
+        start = 8 + int.from_bytes(whole[:8], "little")
+        first, last = json.loads(whole[8:start])[name]["data_offsets"]
+        return whole[start + first:start + last]
+
     def test_trains_and_measures_with_its_own_parts(self):
         run = self.train("run")
         final = json.loads((run / "summary.json").read_text())["final"]
@@ -66,6 +73,21 @@ class OwnProgram(unittest.TestCase):
         self.assertEqual(len(own), 20)
         for one, two in zip(own, other):
             self.assertAlmostEqual(one["loss"] / two["loss"], 1, delta=1e-4)
+
+    def test_an_optimizer_of_libtorchs_kind_has_groups_with_rates_and_turns(self):
+        groups = "groups: [{match: 'hidden.*', every: 3, lr_factor: 0.5, weight_decay: 0.1}]"
+        fixed = ("schedule={name: constant}", "checkpoint={every: 1 updates, keep: 20}")
+        own = self.train("own", *fixed, "stop={updates: 10}", f"optimizer={{name: torch_adam, lr: 0.01, {groups}}}")
+        other = self.train("other", *fixed, "stop={updates: 10}", f"optimizer={{name: adam, lr: 0.01, {groups}}}")
+        for one, two in zip(self.updates(own), self.updates(other)):
+            self.assertAlmostEqual(one["loss"] / two["loss"], 1, delta=1e-4)
+        hidden = [self.tensor(own, update, "hidden.weight") for update in range(1, 11)]
+        self.assertEqual([before != after for before, after in zip(hidden, hidden[1:])],
+                         [update % 3 == 0 for update in range(2, 11)])
+        stopped = f"optimizer={{name: torch_adam, lr: 0.01, {groups}}}"
+        self.train("stopped", *fixed, "stop={updates: 4}", stopped)
+        self.train("stopped", *fixed, "stop={updates: 10}", stopped, options=("--resume", "--allow-change"))
+        self.assertEqual(self.bits(self.folder / "stopped"), self.bits(own))
 
     def test_resumes_with_the_same_bits_found_or_typed(self):
         constant = ("schedule={name: constant}", "stop={updates: 30}")

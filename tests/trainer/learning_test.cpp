@@ -1,5 +1,6 @@
 // Optimizers, groups and schedules in whole runs, which go on exactly where they were stopped.
 #include "autotrain/log.h"
+#include "checkpoint/safetensors.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "support/small_run.h"
@@ -40,12 +41,42 @@ TEST(Learning, AnyOptimizerWithGroupsIsResumedExactly) {
     Recipe r = learning_recipe();
     r.optimizer.algorithm = {row.spec.name, {}};
     r.optimizer.weight_decay = 0.1;
-    r.optimizer.groups = {{.match = {"first.*"}, .lr_factor = 0.1, .weight_decay = 0.0}};
+    const bool counts_together = row.spec.name == "nadamw" || row.spec.name == "lamb";
+    r.optimizer.groups = {{.match = {"first.*"}, .lr_factor = 0.1, .weight_decay = 0.0},
+                          {.match = {"second.bias"}, .every = counts_together ? 1 : 3}};
     fit(r, folder / "straight");
     stop_at(r, folder / "run", 13);
     fit(r, folder / "run", true);
     expect_same_files(folder / "straight", folder / "run", 30, row.spec.name);
   }
+}
+
+TEST(Learning, AGroupLearnsInItsOwnUpdatesAndNoOthers) {
+  const TemporaryFolder folder;
+  Recipe r = learning_recipe();
+  r.optimizer.weight_decay = 0.1;  // which would show, too
+  r.optimizer.groups = {{.match = {"first.*"}, .every = 3}};
+  r.checkpoint.every = *Interval::parse("1 updates");
+  r.stop = {};
+  r.stop.updates = 7;
+  fit(r, folder / "run");
+  const auto weights = [&](int64_t update) {
+    return read_safetensors(folder / "run" / "checkpoints" / ("update-" + std::to_string(update)) /
+                            "model.safetensors");
+  };
+  for (int64_t update = 2; update <= 7; ++update) {
+    const std::vector<NamedTensor> before = weights(update - 1), after = weights(update);
+    for (size_t i = 0; i < after.size(); ++i) {
+      const bool learns = !after[i].name.starts_with("first.") || update % 3 == 0;
+      EXPECT_EQ(torch::equal(before[i].tensor, after[i].tensor), !learns) << after[i].name << ' ' << update;
+    }
+  }
+  r.optimizer.groups[0].every = 8;
+  std::string warnings;
+  log::set_sink([&](const log::Record& record) { warnings += record.text; }, log::Level::kWarning);
+  fit(r, folder / "short");
+  log::set_sink(log::terminal_sink(), log::Level::kWarning);
+  EXPECT_TRUE(test::holds(warnings, "first.* first learns in update 8, and the run has 7")) << warnings;
 }
 
 TEST(Learning, AnyScheduleIsResumedExactly) {
