@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "recipe/names_elsewhere.h"
 #include "recipe/reader.h"
 #include "recipe/sections.h"
 

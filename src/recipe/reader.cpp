@@ -4,6 +4,7 @@
 
 #include "autotrain/error.h"
 #include "base/text.h"
+#include "recipe/names_elsewhere.h"
 #include "recipe/sections.h"
 
 namespace autotrain {
@@ -127,36 +128,6 @@ Value parse_value(const YamlNode& node, const KeySpec& key, const std::string& p
   return {};
 }
 
-// Letters and digits, which is what names have in common however they are written.
-std::string bare(const std::string& name) {
-  std::string letters = lower(name);
-  std::erase_if(letters, [](char c) { return !is_letter(c) && !is_digit(c); });
-  return letters;
-}
-
-struct NameElsewhere {
-  const char* bare;
-  const char* here;
-};
-
-// Names of PyTorch that are not spelt like ours.
-constexpr NameElsewhere kNamesElsewhere[] = {
-    {"bce", "binary_cross_entropy"},
-    {"bceloss", "binary_cross_entropy"},
-    {"bcewithlogits", "binary_cross_entropy"},
-    {"bcewithlogitsloss", "binary_cross_entropy"},
-    {"bfloat16", "bf16"},
-    {"cosineannealinglr", "cosine"},
-    {"float16", "fp16"},
-    {"float32", "fp32"},
-    {"half", "fp16"},
-    {"learningrate", "lr"},
-    {"mse", "mean_squared_error"},
-    {"mseloss", "mean_squared_error"},
-    {"reducelronplateau", "plateau"},
-    {"smoothl1loss", "huber"},
-};
-
 // Keys that stood elsewhere once, and where they stand.
 struct MovedKey {
   const char* from;
@@ -192,6 +163,7 @@ class RecipeReader {
       return;
     }
     if (node.kind == Kind::kScalar && !section.scalar_key.empty()) return read_scalar(node, section);
+    if (node.kind == Kind::kScalar && section.rows != nullptr) fail_choice_alone(node, section);
     check_map(node, path.empty() ? "recipe" : path);
     if (section.set_present) section.set_present(true);
     const ChoiceSpec* const row = section.rows ? read_choice(node, section) : nullptr;
@@ -209,6 +181,14 @@ class RecipeReader {
   void check_map(const YamlNode& node, const std::string& path) const {
     if (node.kind == Kind::kMap) return;
     fail(node.location, path, shown(node) + " is not a group of keys", "write key: value lines below it");
+  }
+
+  // "optimizer: adam", as others write it.
+  [[noreturn]] void fail_choice_alone(const YamlNode& node, const Section& section) const {
+    const std::string near = near_name(node.scalar, row_names(section));
+    fail(node.location, section.path, shown(node) + " is not a group of keys",
+         near.empty() ? "write key: value lines below it"
+                      : cat("write ", last_part(section.path), ": {", section.choice_key, ": ", near, "}"));
   }
 
   void read_items(const YamlNode& node, Section& list) {
@@ -326,8 +306,24 @@ class RecipeReader {
         if (field.spec.name == key) places.push_back(child_path(other.path, key));
       }
     }
+    if (places.empty()) places = places_of_rows(key);
     if (!places.empty()) return "it belongs at " + join_choices(places);
-    return "";
+    const std::string elsewhere = place_of_key_elsewhere(key);
+    return elsewhere.empty() ? "" : "what other tools call so is " + elsewhere;
+  }
+
+  // Where it is a key of some rows of other sections: "optimizer.momentum, of sgd or lars".
+  std::vector<std::string> places_of_rows(const std::string& key) const {
+    std::vector<std::string> places;
+    for (const Section& other : sections_) {
+      if (other.rows == nullptr) continue;
+      std::vector<std::string> names;
+      for (const ChoiceSpec& row : *other.rows) {
+        if (std::ranges::find(row.keys, key, &KeySpec::name) != row.keys.end()) names.push_back(row.name);
+      }
+      if (!names.empty()) places.push_back(cat(child_path(other.path, key), " of ", join_choices(names)));
+    }
+    return places;
   }
 
   [[noreturn]] void fail_unknown(const YamlEntry& entry, const Section& section,
@@ -365,19 +361,6 @@ Recipe read_recipe(const YamlNode& tree, const Catalog& catalog) {
   }
   RecipeReader(recipe, catalog).read(tree, "");
   return recipe;
-}
-
-std::string near_name(const std::string& word, const std::vector<std::string>& known) {
-  const std::string given = bare(word);
-  const auto is_known = [&](const std::string& name) { return std::ranges::count(known, name) > 0; };
-  const auto other = std::ranges::find(kNamesElsewhere, given, &NameElsewhere::bare);
-  if (other != std::end(kNamesElsewhere) && is_known(other->here)) return other->here;
-  for (const std::string& name : known) {
-    const std::string own = bare(name);
-    if (!own.empty() && (given == own || given == own + "loss" || given == own + "lr")) return name;
-  }
-  const std::string near = nearest(word, known);
-  return near.empty() ? nearest(lower(word), known) : near;
 }
 
 void fail_recipe(const Recipe& recipe, const std::string& path, std::string what, std::string hint) {

@@ -14,10 +14,6 @@ Recipe read_recipe(const YamlNode& tree, const Catalog& catalog);
 /// @throws Error(kBadRecipe) at the node's location, naming `path`.
 Value read_value(const YamlNode& node, const KeySpec& key, const std::string& path);
 
-/// The one of `known` that `word` was likely meant to be, in whatever letters, with or without blanks and
-/// lines, or by its name in PyTorch: "AdamW", "MSELoss", "OneCycleLR". "" when none is near.
-std::string near_name(const std::string& word, const std::vector<std::string>& known);
-
 /// Error(kBadRecipe) about a key of a recipe that has been read: points at where the key was given,
 /// or names only the key when its default is to blame.
 [[noreturn]] void fail_recipe(const Recipe& recipe, const std::string& path, std::string what,

@@ -97,7 +97,7 @@ Recipe lanes_of(std::optional<int64_t> lanes) {
   r.execution.lanes = lanes;
   r.execution.micro_batch = 3;
   r.execution.threads = 1;
-  r.execution.memory.budget = *Budget::parse("64MiB");
+  r.execution.memory.budget = *Budget::parse(test::kSmallBudget);
   r.checkpoint.every = *Interval::parse("2 updates");
   return r;
 }
