@@ -1,10 +1,13 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 
 #include "base/text.h"
 #include "base/version.h"
 #include "cli/command.h"
 #include "cli/help.h"
+#include "recipe/reader.h"
+#include "state/catalog.h"
 
 namespace autotrain {
 
@@ -116,12 +119,32 @@ std::string other_takers(const std::vector<Declared>& declared, const std::strin
   return takers.empty() ? "" : "it is an option of " + join_choices(takers);
 }
 
+// Of what recipes say, which others have as options: "--epochs".
+std::string hint_for_key(const CLI::App& app, const std::string& option) {
+  if (app.get_option_no_throw("--set") == nullptr || !option.starts_with("--")) return "";
+  std::string key = option.substr(2);
+  std::ranges::replace(key, '-', '_');
+  const std::string place = place_of_key(key, catalog());
+  if (place.empty() || place.starts_with("the option")) return place;
+  return cat("keys of a recipe are set by --set KEY=VALUE, and what ", option, " means is ", place);
+}
+
 std::string hint_for_option(const CLI::App& app, const std::vector<Declared>& declared,
                             const std::string& option) {
+  const std::string takers = other_takers(declared, option);
+  if (takers.empty()) {
+    if (const std::string hint = hint_for_key(app, option); !hint.empty()) return hint;
+  }
   if (const std::string near = nearest(option, option_names(app)); !near.empty())
     return cat("did you mean ", near, "?");
-  return other_takers(declared, option);
+  return takers;
 }
+
+// What others call some of the commands.
+constexpr std::pair<const char*, const char*> kCommandsElsewhere[] = {
+    {"bench", "sweep"},   {"benchmark", "sweep"}, {"eval", "evaluate"},     {"find", "plan"},
+    {"fit", "train"},     {"infer", "predict"},   {"inference", "predict"}, {"run", "train"},
+    {"test", "evaluate"}, {"tune", "compare"},    {"val", "evaluate"},      {"validate", "evaluate"}};
 
 std::string hint_for_word(const CLI::App& program, const std::vector<Declared>& declared,
                           const std::string& word) {
@@ -131,7 +154,12 @@ std::string hint_for_word(const CLI::App& program, const std::vector<Declared>& 
                " --config ", word);
   std::vector<std::string> names;
   for (const Declared& command : declared) names.push_back(command.app->get_name());
-  const std::string near = program.get_subcommands().empty() ? nearest(word, names) : "";
+  const auto* const other =
+      std::ranges::find(kCommandsElsewhere, word, &std::pair<const char*, const char*>::first);
+  const bool is_known = other != std::end(kCommandsElsewhere);
+  const std::string near = !program.get_subcommands().empty() ? ""
+                           : is_known                         ? other->second
+                                                              : nearest(word, names);
   return near.empty() ? "" : cat("did you mean autotrain ", near, "?");
 }
 

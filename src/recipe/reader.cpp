@@ -148,6 +148,25 @@ bool is_word(const YamlNode& node, const KeySpec& key) {
          std::find(key.words.begin(), key.words.end(), node.scalar) != key.words.end();
 }
 
+// The paths of a key by its name. Where no section has it itself, those of the rows that have it:
+// "optimizer.momentum of sgd or lars".
+std::vector<std::string> places_in(const std::vector<Section>& sections, const std::string& key) {
+  std::vector<std::string> places, of_rows;
+  for (const Section& section : sections) {
+    const std::string path = child_path(section.path, key);
+    if (last_part(section.path) == key) places.push_back(section.path);
+    if (std::ranges::any_of(section.fields, [&](const Field& field) { return field.spec.name == key; }))
+      places.push_back(path);
+    if (section.rows == nullptr) continue;
+    std::vector<std::string> names;
+    for (const ChoiceSpec& row : *section.rows) {
+      if (std::ranges::find(row.keys, key, &KeySpec::name) != row.keys.end()) names.push_back(row.name);
+    }
+    if (!names.empty()) of_rows.push_back(cat(path, " of ", join_choices(names)));
+  }
+  return places.empty() ? of_rows : places;
+}
+
 class RecipeReader {
  public:
   RecipeReader(Recipe& recipe, const Catalog& catalog)
@@ -299,31 +318,10 @@ class RecipeReader {
     }
     if (section.rows != nullptr && key != section.choice_key && (key == "name" || key == "type"))
       return cat("what it is stands under ", section.choice_key, " here");
-    std::vector<std::string> places;
-    for (const Section& other : sections_) {
-      if (last_part(other.path) == key) places.push_back(other.path);
-      for (const Field& field : other.fields) {
-        if (field.spec.name == key) places.push_back(child_path(other.path, key));
-      }
-    }
-    if (places.empty()) places = places_of_rows(key);
+    const std::vector<std::string> places = places_in(sections_, key);
     if (!places.empty()) return "it belongs at " + join_choices(places);
     const std::string elsewhere = place_of_key_elsewhere(key);
     return elsewhere.empty() ? "" : "what other tools call so is " + elsewhere;
-  }
-
-  // Where it is a key of some rows of other sections: "optimizer.momentum, of sgd or lars".
-  std::vector<std::string> places_of_rows(const std::string& key) const {
-    std::vector<std::string> places;
-    for (const Section& other : sections_) {
-      if (other.rows == nullptr) continue;
-      std::vector<std::string> names;
-      for (const ChoiceSpec& row : *other.rows) {
-        if (std::ranges::find(row.keys, key, &KeySpec::name) != row.keys.end()) names.push_back(row.name);
-      }
-      if (!names.empty()) places.push_back(cat(child_path(other.path, key), " of ", join_choices(names)));
-    }
-    return places;
   }
 
   [[noreturn]] void fail_unknown(const YamlEntry& entry, const Section& section,
@@ -352,6 +350,14 @@ Value read_value(const YamlNode& node, const KeySpec& key, const std::string& pa
   Value value = parse_value(node, key, path);
   if (!allows(key, value)) fail_value(node, key, path);
   return value;
+}
+
+std::string place_of_key(const std::string& key, const Catalog& catalog) {
+  constexpr size_t kFew = 3;
+  Recipe recipe;
+  const std::vector<std::string> places = places_in(sections_of(recipe, catalog), key);
+  if (places.empty()) return place_of_key_elsewhere(key);
+  return places.size() > kFew ? "" : join_choices(places);
 }
 
 Recipe read_recipe(const YamlNode& tree, const Catalog& catalog) {

@@ -10,6 +10,10 @@ namespace autotrain {
 /// that is not allowed, with the location and the key path.
 Recipe read_recipe(const YamlNode& tree, const Catalog& catalog);
 
+/// Where a recipe has a key of that name, or what other tools call so, in words; "" where nothing is known or
+/// too many places have one.
+std::string place_of_key(const std::string& key, const Catalog& catalog);
+
 /// Checks one value against its declaration.
 /// @throws Error(kBadRecipe) at the node's location, naming `path`.
 Value read_value(const YamlNode& node, const KeySpec& key, const std::string& path);
