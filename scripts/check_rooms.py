@@ -31,7 +31,7 @@ LEVELS = {
 PUBLIC = {
     "amounts.h": "base", "batch.h": "base", "named_tensor.h": "base", "error.h": "base", "figures.h": "base", "log.h": "base",
     "memory.h": "device", "random.h": "device", "checkpoint.h": "model",
-    "torch_optimizer.h": "model", "two_passes.h": "step",
+    "torch_optimizer.h": "model", "update_info.h": "base", "two_passes.h": "step",
     "recipe.h": "recipe",
     "report.h": "report",
     "data.h": "data",

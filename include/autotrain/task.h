@@ -13,6 +13,7 @@
 #include "autotrain/batch.h"
 #include "autotrain/metrics.h"
 #include "autotrain/named_tensor.h"
+#include "autotrain/update_info.h"
 
 namespace autotrain {
 
@@ -36,14 +37,6 @@ struct LossTerms {
 struct EvaluationTerms {
   LossTerms loss;
   std::vector<Measured> metrics = {};
-};
-
-/// Which update a task is asked to act in.
-struct UpdateInfo {
-  int64_t update = 0;   ///< its number in the run, from 1; that of one that is skipped comes again
-  int64_t samples = 0;  ///< of the stream that were consumed before it, over all ranks
-  double epoch = 0;     ///< the same in epochs
-  bool trial = false;   ///< made to measure memory and time: nothing of it stays
 };
 
 /// The gradients of an update, computed when they are first asked for: who does not ask pays nothing.

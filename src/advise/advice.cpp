@@ -275,11 +275,13 @@ Json advice_to_json(const Advice& a) {
       {"update_seconds", a.execution.update_seconds},
       {"exchange_seconds", or_null(a.execution.exchange_seconds)},
       {"capacity", a.execution.capacity},
-      {"speeds",
-       list_of(a.execution.points,
-               [](const SpeedPoint& p) {
-                 return Json{{"micro_batch", p.micro_batch}, {"seconds", p.seconds}, {"repeats", p.repeats}};
-               })},
+      {"speeds", list_of(a.execution.points,
+                         [](const SpeedPoint& p) {
+                           return Json{{"micro_batch", p.micro_batch},
+                                       {"seconds", p.seconds},
+                                       {"repeats", p.repeats},
+                                       {"uncertainty", p.uncertainty}};
+                         })},
       {"rows", list_of(b.rows, row_to_json)},
       {"devices", list_of(b.devices,
                           [](const DeviceRow& d) {

@@ -46,6 +46,16 @@ std::string seen_text(const ObservedRun& run) {
   return *run.seen < 0.01 ? "less than 1 %" : format_percent(*run.seen, 0);
 }
 
+// What makes the intervals wide, and what narrows them.
+std::string interval_text(const Advice& a) {
+  constexpr double kMuch = 0.1;
+  double worst = 0;
+  for (const SpeedPoint& point : a.execution.points) worst = std::max(worst, point.uncertainty);
+  if (worst < kMuch) return "not at both ends of the noise scale's interval. More updates narrow it";
+  return cat("not at both ends of the interval, of the noise scale and of speeds, which are known to ",
+             format_percent(worst, 0), " alone. More updates and --seconds without other work narrow it");
+}
+
 std::string keep_text(const Advice& a) {
   const BatchRow& own = a.batch.rows[a.batch.own];
   const char* const measures = a.run.recipe.batch.changes() ? "" : "; --branches measures";
@@ -63,10 +73,8 @@ std::string keep_text(const Advice& a) {
                " for now: another size might take less time, which the beginning of a run, ",
                seen_text(a.run), " of it, cannot tell. A whole run can", measures, ".");
   if (a.batch.unsure)
-    return cat("Keep ", e_text(own.effective),
-               " for now: another size might take less time, but not at both ends of the noise scale's "
-               "interval. More updates narrow it",
-               measures, ".");
+    return cat("Keep ", e_text(own.effective), " for now: another size might take less time, but ",
+               interval_text(a), measures, ".");
   return cat("Keep ", e_text(own.effective), ": no size in the table takes less than ",
              format_percent(1 - kWorthwhile, 0), " of its time to the same loss.");
 }

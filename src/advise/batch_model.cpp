@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <span>
 
@@ -34,6 +35,11 @@ Ranged times(const Ranged& ranged, double factor) {
           ranged.high * factor};
 }
 
+// As it is where either of two speeds, of which it is a ratio, is somewhat another.
+Ranged widened(const Ranged& ranged, double uncertainty) {
+  return {ranged.value, ranged.low / (1 + uncertainty), ranged.high * (1 + uncertainty)};
+}
+
 // What decides where only bounds are known.
 double likely(const Ranged& ranged) {
   return ranged.value.value_or(ranged.high);
@@ -54,7 +60,13 @@ BatchRow row_of(const BatchRequest& r, int64_t effective) {
   const double own = static_cast<double>(r.own);
   row.samples = samples_ratio(effective, r.own, *r.noise);
   row.updates = times(*row.samples, own / static_cast<double>(effective));
-  row.seconds = times(*row.samples, seconds_per_sample(r, effective) / seconds_per_sample(r, r.own));
+  const int64_t of_own = r.execution.micro_batch_of(ceil_div(r.own, r.devices));
+  const double uncertainty =
+      row.micro_batch == of_own
+          ? 0  // both are as fast as the same passes are
+          : std::hypot(r.execution.uncertainty_of(row.micro_batch), r.execution.uncertainty_of(of_own));
+  row.seconds = widened(times(*row.samples, seconds_per_sample(r, effective) / seconds_per_sample(r, r.own)),
+                        uncertainty);
   return row;
 }
 
@@ -181,6 +193,14 @@ std::optional<int64_t> ExecutionModel::peak_of(int64_t micro_batch) const {
                               static_cast<double>(left->second), static_cast<double>(right->first),
                               static_cast<double>(right->second));
   return std::llround(std::max(0.0, line));
+}
+
+double ExecutionModel::uncertainty_of(int64_t micro_batch) const {
+  const auto right =
+      std::ranges::find_if(points, [&](const SpeedPoint& point) { return point.micro_batch >= micro_batch; });
+  if (right == points.end()) return points.back().uncertainty;
+  if (right == points.begin() || right->micro_batch == micro_batch) return right->uncertainty;
+  return std::max(right->uncertainty, std::prev(right)->uncertainty);
 }
 
 bool ExecutionModel::measured(int64_t micro_batch) const {

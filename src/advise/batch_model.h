@@ -16,6 +16,10 @@ struct SpeedPoint {
   int64_t micro_batch = 0;  ///< samples
   double seconds = 0;       ///< forward, backward and the optimizer's step; median of the repeats
   int64_t repeats = 0;      ///< 0: from what the run left, not measured for this
+
+  /// Half the length of the median's 95 % interval (of fewer than six repeats, half their range) ÷ the
+  /// median; 0: not known.
+  double uncertainty = 0;
 };
 
 /// How updates of any size are executed on devices like the one that was measured, and how long they take.
@@ -44,11 +48,14 @@ struct ExecutionModel {
   /// Whether this very micro-batch was measured.
   bool measured(int64_t micro_batch) const;
 
+  /// SpeedPoint::uncertainty of a micro-batch: that of one between two is the larger one.
+  double uncertainty_of(int64_t micro_batch) const;
+
  private:
   double piece_seconds(int64_t samples) const;
 };
 
-/// A quantity relative to the run's own batch, over the interval of the noise scale.
+/// A quantity relative to the run's own batch, over the interval of the noise scale, and of speeds.
 struct Ranged {
   std::optional<double> value = {};  ///< at the estimate; nothing: only the bounds are known
   double low = 0, high = 0;
@@ -66,8 +73,8 @@ struct BatchRow {
   double samples_per_second = 0;  ///< of all devices
   bool measured = false;          ///< the speed of this micro-batch; else interpolated
   std::optional<int64_t> peak_bytes = {};
-  std::optional<Ranged> updates = {}, samples = {},
-                        seconds = {};  ///< ÷ those of the own batch; nothing: no B
+  std::optional<Ranged> updates = {}, samples = {};  ///< ÷ those of the own batch; nothing: no B
+  std::optional<Ranged> seconds = {};  ///< likewise; wider by how little the speeds of both are known
 };
 
 /// Reached by so many devices.

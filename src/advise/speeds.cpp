@@ -1,5 +1,6 @@
 #include "advise/speeds.h"
 
+#include <algorithm>
 #include <map>
 
 #include "autotrain/error.h"
@@ -80,8 +81,12 @@ std::vector<SpeedPoint> measure_speeds(Recipe recipe, std::vector<int64_t> micro
   }
   std::vector<SpeedPoint> points;
   for (const int64_t micro_batch : micro_batches) {
-    const std::vector<double>& repeats = taken[micro_batch];
-    points.push_back({micro_batch, median_of(repeats), std::ssize(repeats)});
+    std::vector<double>& repeats = taken[micro_batch];
+    std::ranges::sort(repeats);
+    const double median = quantile(repeats, 0.5);
+    const MedianInterval range{repeats.front(), repeats.back()};
+    points.push_back({micro_batch, median, std::ssize(repeats),
+                      median_interval(repeats).value_or(range).half_width(median)});
   }
   return points;
 }

@@ -49,6 +49,7 @@ std::string io_hint(int error) {
     case EACCES:
     case EPERM: return "give --output a folder that you may write to";
     case ENAMETOOLONG: return "give --output a shorter path";
+    case EFBIG: return "raise the limit on the size of files (ulimit -f)";
     case EAGAIN: return "raise the limit on processes and threads (ulimit -u, pids.max of the cgroup)";
     case EMFILE:
     case ENFILE: return kMoreOpenFiles;

@@ -111,6 +111,15 @@ int64_t element_count(const std::vector<int64_t>& shape) {
   return count;
 }
 
+// How many bytes the tensor has is its type's to say; of one that is not read here nobody knows.
+bool has_its_bytes(const Entry& entry) {
+  int64_t bytes = element_count(entry.shape);
+  if (bytes < 0 || entry.shape.size() > 64) return false;
+  if (!entry.unread_type.empty()) return true;
+  const auto item_bytes = static_cast<int64_t>(c10::elementSize(entry.dtype));
+  return !__builtin_mul_overflow(bytes, item_bytes, &bytes) && entry.end - entry.begin == bytes;
+}
+
 Entry parse_entry(const fs::path& path, const std::string& name, const Json& json, int64_t data_bytes) {
   Entry entry{{.name = name}};
   try {
@@ -118,22 +127,17 @@ Entry parse_entry(const fs::path& path, const std::string& name, const Json& jso
     const auto row =
         std::find_if(kDtypes.begin(), kDtypes.end(), [&](const DtypeName& d) { return d.name == wanted; });
     if (row == kDtypes.end())
-      throw Error(ExitCode::kBadData, path.string(),
-                  cat("tensor ", quote(name), " is of type ", quote(wanted), ", which is not read here"),
-                  "take the file in F32, F16 or BF16");
-    entry.dtype = row->dtype;
+      entry.unread_type = wanted.empty() ? "?" : wanted;
+    else
+      entry.dtype = row->dtype;
     read_exactly(json.at("shape"), entry.shape);
     read_exactly(json.at("data_offsets").at(0), entry.begin);
     read_exactly(json.at("data_offsets").at(1), entry.end);
   } catch (const nlohmann::json::exception& error) {
     fail(path, cat("tensor ", quote(name), " has a malformed entry"));
   }
-  int64_t bytes = element_count(entry.shape);
-  const auto item_bytes = static_cast<int64_t>(c10::elementSize(entry.dtype));
-  const bool possible =
-      bytes >= 0 && entry.shape.size() <= 64 && !__builtin_mul_overflow(bytes, item_bytes, &bytes);
   const bool inside = entry.begin >= 0 && entry.begin <= entry.end && entry.end <= data_bytes;
-  if (!possible || !inside || entry.end - entry.begin != bytes) {
+  if (!inside || !has_its_bytes(entry)) {
     fail(path, cat("tensor ", quote(name), " claims bytes ", entry.begin, " to ", entry.end, " of ",
                    data_bytes, ", which is not its shape and type"));
   }
@@ -216,6 +220,7 @@ void check_same_tensors(const fs::path& path, const std::vector<Entry>& entries,
   std::vector<std::string> missing, left_over, reshaped;
   std::set<const void*> held;
   for (const Entry& entry : entries) {
+    check_type_is_read(path, entry);
     const auto found = live.find(entry.name);
     if (found != live.end()) held.insert(found->second.unsafeGetTensorImpl());
     if (found == live.end()) {
@@ -258,10 +263,19 @@ void write_safetensors(const fs::path& path, const std::vector<NamedTensor>& ten
   file.sync();
 }
 
+void check_type_is_read(const fs::path& path, const TensorEntry& entry) {
+  if (entry.unread_type.empty()) return;
+  throw Error(
+      ExitCode::kBadData, path.string(),
+      cat("tensor ", quote(entry.name), " is of type ", quote(entry.unread_type), ", which is not read here"),
+      "take the file in F32, F16 or BF16");
+}
+
 std::vector<NamedTensor> read_safetensors(const fs::path& path) {
   TensorFile file(path);
   std::vector<NamedTensor> tensors;
   for (const Entry& entry : file.entries()) {
+    check_type_is_read(path, entry);
     tensors.push_back({entry.name, torch::empty(entry.shape, entry.dtype)});
     file.read(entry, tensors.back().tensor);
   }
@@ -280,6 +294,7 @@ void read_some_safetensors(const fs::path& path,
   for (const Entry& entry : file.entries()) {
     const torch::Tensor wanted = target(entry);
     if (!wanted.defined()) continue;
+    check_type_is_read(path, entry);
     const torch::Tensor staged = torch::empty(entry.shape, entry.dtype);
     file.read(entry, staged);
     wanted.copy_(staged);

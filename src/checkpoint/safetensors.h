@@ -41,9 +41,13 @@ struct TensorEntry {
   std::string name;
   torch::ScalarType dtype = torch::kFloat32;
   std::vector<int64_t> shape = {};
+  std::string unread_type = {};  ///< in the place of `dtype`, one that is not read here: "F8_E4M3"; "": none
 };
 
-/// The tensors of a file, in the order of their bytes. @throws as read_safetensors.
+/// @throws Error(kBadData) where the tensor is of a type that is not read here.
+void check_type_is_read(const std::filesystem::path& path, const TensorEntry& entry);
+
+/// The tensors of a file, in the order of their bytes, of whatever type. @throws as read_safetensors.
 std::vector<TensorEntry> list_safetensors(const std::filesystem::path& path);
 
 /// Reads those tensors of a file for which `target` returns one of the same shape, which may be of another

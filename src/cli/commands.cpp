@@ -73,6 +73,22 @@ struct Declared {
   std::function<ExitCode()> run;
 };
 
+// Whole numbers are read as recipes read them. CLI11 takes those that begin with a zero for octal ones, and
+// the largest that there is for one that is larger.
+void read_numbers_as_recipes_do(CLI::App& app) {
+  const CLI::Validator as_in_recipes(
+      [](std::string& text) -> std::string {
+        int64_t number = 0;
+        if (!parse_integer(text, number)) return cat(quote(text), " is no whole number");
+        text = std::to_string(number);
+        return "";
+      },
+      "");
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_type_name().starts_with("INT")) option->transform(as_in_recipes);
+  }
+}
+
 std::vector<Declared> declare_commands(CLI::App& program) {
   std::vector<Declared> declared;
   for (const CommandGroup& group : command_groups()) {
@@ -80,6 +96,7 @@ std::vector<Declared> declare_commands(CLI::App& program) {
       CLI::App* const app = program.add_subcommand(command->name, command->sentence);
       app->footer(command->examples);
       declared.push_back({app, command->declare(*app)});
+      read_numbers_as_recipes_do(*app);
     }
   }
   return declared;
@@ -190,6 +207,7 @@ ExitCode run_command_line(int argc, const char* const* argv) {
   program.footer(program_help());
   const std::vector<Declared> declared = declare_commands(program);
   const std::function<ExitCode()> train = kTrain.declare(program);
+  read_numbers_as_recipes_do(program);
   if (argc == 1)
     throw Error(
         ExitCode::kUsage, "command line", "names neither a command nor a recipe",

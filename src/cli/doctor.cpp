@@ -20,6 +20,7 @@
 #include "report/column.h"
 #include "report/table.h"
 #include "setup/assembly.h"
+#include "setup/first_meeting.h"
 #include "sweep/sweep_tables.h"
 
 namespace autotrain {
@@ -160,6 +161,10 @@ ExitCode run_doctor_of_ranks(const DoctorOptions& options, const Launch& launch)
   }
   const auto ranks = Ranks::open(launch);
   const std::unique_ptr<Device> device = open_run_device({}, {}, launch.place);
+  std::vector<DeviceOfRank> devices;
+  for (const auto& note : ranks->meet({{"host", ranks->place().host}, {"device", device->bus_id()}}))
+    devices.push_back({note.at("host").get<std::string>(), note.at("device").get<std::string>()});
+  refuse_shared_gpus(devices);
   ranks->connect(device->torch_device());
   const LinkFigures links = measure_links(*ranks, *device);
   if (!ranks->first()) return ExitCode::kDone;
@@ -169,7 +174,7 @@ ExitCode run_doctor_of_ranks(const DoctorOptions& options, const Launch& launch)
 }
 
 ExitCode run_doctor(const DoctorOptions& options) {
-  if (options.starts_them()) return run_local_ranks(options.ranks);
+  if (options.starts_them()) return run_local_ranks(options.ranks, options.config);
   install_signal_handlers();
   const Launch launch = detect_launch(process_environment());
   if (launch.place.world > 1) return run_doctor_of_ranks(options, launch);

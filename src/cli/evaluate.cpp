@@ -35,7 +35,8 @@ TrainedRun open_run(const EvaluateOptions& options) {
               "give it with --set data.validation.dataset=…");
 }
 
-void print(const Evaluation& found, const TrainedRun& run, const EvaluateOptions& options) {
+// @param samples that were evaluated; 0: not known.
+void print(const Evaluation& found, int64_t samples, const TrainedRun& run, const EvaluateOptions& options) {
   const std::vector<std::string> classes = class_names_of(run.folder);
   if (options.json) {
     nlohmann::ordered_json json = {{"run", run.folder.string()}, {"update", run.update}};
@@ -46,7 +47,9 @@ void print(const Evaluation& found, const TrainedRun& run, const EvaluateOptions
     return;
   }
   const std::string of = run.weights.empty() ? cat("update ", run.update) : run.weights.string();
-  std::printf("%s: %s\n", of.c_str(), figures_text(found.figures).c_str());
+  const std::string on =
+      samples > 0 ? cat(" · on ", format_count(samples), samples == 1 ? " sample" : " samples") : "";
+  std::printf("%s: %s%s\n", of.c_str(), figures_text(found.figures).c_str(), on.c_str());
   for (const FigureTable& table : found.tables) std::printf("\n%s", text_of(table, classes).c_str());
 }
 
@@ -56,14 +59,16 @@ ExitCode evaluate_run(const EvaluateOptions& options) {
   install_signal_handlers();
   const TrainedRun run = open_run(options);
   Evaluation found;
+  int64_t evaluated = 0;
   {
     LiveText progress(stderr);
     found = evaluate_checkpoint(run, [&](int64_t samples) {
+      evaluated = samples;
       if (options.talks() && progress.due())
         progress.show(cat("evaluating: ", format_count(samples), " samples"));
     });
   }
-  print(found, run, options);
+  print(found, evaluated, run, options);
   return ExitCode::kDone;
 }
 

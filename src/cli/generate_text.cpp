@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "predict/prediction_file.h"
 #include "report/live_text.h"
 
 namespace autotrain {
@@ -151,6 +152,7 @@ ExitCode generate_text(const RunOptions& run, const PrintOptions& print, const P
                        std::optional<int64_t> batch, const fs::path& output, bool overwrite) {
   install_signal_handlers();
   check_output(output, overwrite);
+  const auto lock = output.empty() ? nullptr : lock_prediction(output);  // told before hours of generating
   GenerateOptions options = options_of(run, prompt, batch);
   options.output = output;
   LiveText live(stderr);

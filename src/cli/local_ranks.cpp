@@ -26,6 +26,15 @@ int start_again(const std::vector<std::string>& words) {
   return static_cast<int>(ExitCode::kInternal);
 }
 
+// Of a pipe one process reads the recipe, and the others what it left: an empty one, or a part.
+void check_read_often(const fs::path& config) {
+  std::error_code error;
+  if (config.empty() || !fs::exists(config, error) || fs::is_regular_file(config, error)) return;
+  throw Error(ExitCode::kUsage, "--config",
+              cat(config.string(), " can be read once, and each of several ranks reads the recipe"),
+              "write the recipe to a file, and name that");
+}
+
 }  // namespace
 
 void RanksOption::declare(CLI::App& app) {
@@ -42,7 +51,8 @@ bool RanksOption::starts_them() const {
               "leave --ranks out where a launcher starts the ranks");
 }
 
-ExitCode run_local_ranks(int64_t ranks) {
+ExitCode run_local_ranks(int64_t ranks, const fs::path& config) {
+  check_read_often(config);
   const std::vector<std::string> words = own_command_line();
   const fs::path logs = make_temporary_folder("autotrain-ranks");
   const auto remove = [&](const void*) {

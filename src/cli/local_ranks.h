@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <mutex>
@@ -31,8 +32,10 @@ struct RanksOption {
 
 /// Starts the ranks on this machine: this program again, with the same command line. Signals are passed on to
 /// them; the first one has the terminal.
+/// @param config the recipe, which each of them reads; "": there is none.
 /// @return what the first rank to fail ended with, which is named on standard error.
-ExitCode run_local_ranks(int64_t ranks);
+/// @throws Error(kUsage) for a recipe that can be read once only.
+ExitCode run_local_ranks(int64_t ranks, const std::filesystem::path& config);
 
 /// Follows a rank that is not the first one: its log goes to ranks/rank-<n>.log of the run folder, where this
 /// host has that folder, and warnings to standard error.

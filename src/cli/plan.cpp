@@ -53,7 +53,7 @@ ExitCode plan_beside_the_first(const PlanOptions& options, const Recipe& recipe,
 ExitCode print_plan_of(const PlanOptions& options) {
   if (options.peak && options.starts_them())
     throw Error(ExitCode::kUsage, "--peak", "is of one process, not of several ranks", "leave --ranks out");
-  if (options.starts_them()) return run_local_ranks(options.ranks);
+  if (options.starts_them()) return run_local_ranks(options.ranks, options.config);
   const Recipe recipe = options.load();
   install_signal_handlers();
   const int64_t rank = detect_launch(process_environment()).place.rank;

@@ -52,6 +52,13 @@ std::string weights_file(const fs::path& given) {
               "give --weights the folder of a run, or a safetensors file");
 }
 
+// A path as --set reads it back: quoted, and no dollar sign in it begins a variable.
+std::string setting_of(const std::string& path) {
+  std::string quoted = "'";
+  for (const char c : path) quoted += c == '\'' || c == '$' ? std::string(2, c) : std::string(1, c);
+  return quoted + "'";
+}
+
 struct SweepCommandOptions : RecipeOptions, PrintOptions, OutputOption {
   std::vector<std::string> vary;        ///< one axis
   std::vector<std::string> sweep_keys;  ///< what the options say, as --set would
@@ -67,7 +74,7 @@ std::vector<std::string> overrides_of(const SweepCommandOptions& options) {
   std::vector<std::string> all = options.overrides;
   all.insert(all.end(), options.sweep_keys.begin(), options.sweep_keys.end());
   for (const std::string& axis : options.vary) all.push_back("sweep.vary=" + axis);
-  if (!options.weights.empty()) all.push_back("model.weights=" + weights_file(options.weights));
+  if (!options.weights.empty()) all.push_back("model.weights=" + setting_of(weights_file(options.weights)));
   return all;
 }
 

@@ -46,7 +46,7 @@ ExitCode train(const TrainOptions& options) {
   const Recipe recipe = options.load();
   install_signal_handlers();
   const StopSignalScope requeue(signal_number(recipe.execution.requeue_signal));
-  if (options.starts_them()) return run_local_ranks(options.ranks);
+  if (options.starts_them()) return run_local_ranks(options.ranks, options.config);
   const int64_t rank = detect_launch(process_environment()).place.rank;
   if (rank > 0) return train_beside_the_first(options, recipe, rank);
   Console console(options);

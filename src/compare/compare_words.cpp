@@ -194,9 +194,13 @@ std::string runs_text(const Comparison& c) {
 // What was asked, for those who see it for the first time.
 std::string question_of(const Comparison& c) {
   const size_t recipes = c.terms.recipes.size(), axes = axes_of(c).size();
-  std::string text =
-      cat(recipes, recipes == 1 ? " recipe, " : " recipes, ", runs_text(c), ", compared by ", c.terms.figure,
-          " on the validation data, of which ", c.terms.lower_is_better ? "less" : "more", " is better.");
+  // Which direction is better is known of what was measured.
+  const bool measured = std::ranges::any_of(c.runs, [](const RunOutcome& run) { return !run.curve.empty(); });
+  std::string text = cat(recipes, recipes == 1 ? " recipe, " : " recipes, ", runs_text(c), ", compared by ",
+                         c.terms.figure, " on the validation data",
+                         !measured                 ? "."
+                         : c.terms.lower_is_better ? ", of which less is better."
+                                                   : ", of which more is better.");
   if (recipes > 1)
     text += cat(" That one is better is said where it would be false in at most one study of ",
                 std::llround(1 / verdict_level(c.terms)), " in which nothing differs, for each of the ", axes,

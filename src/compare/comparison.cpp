@@ -19,12 +19,18 @@ using Values = std::vector<double>;
 
 // Whether a run says what its recipe comes to.
 bool ended(const RunOutcome& run) {
-  return !run.curve.empty() && run.share >= 1;
+  return !run.curve.empty() && run.share >= 1 && run.unfinished.empty();
 }
 
-// Whether a run ought to have a value: whether it failed or was taken to its end.
+// Whether a run ought to have a value: whether it failed, was taken to its end, or is on its way there.
 bool counts(const RunOutcome& run) {
-  return !run.failure.empty() || run.share >= 1;
+  return !run.failure.empty() || !run.unfinished.empty() || run.share >= 1;
+}
+
+bool is_under_way(const Comparison& c, size_t recipe) {
+  return std::ranges::any_of(c.runs, [&](const RunOutcome& run) {
+    return run.recipe == c.terms.recipes[recipe] && !run.unfinished.empty();
+  });
 }
 
 // The values of a recipe's runs, without failures and values that are not finite.
@@ -210,7 +216,7 @@ void add_sharpness(RecipeFigures& figures, const Comparison& c, size_t recipe) {
 Values times_to_target(const Comparison& c, size_t recipe) {
   Values times;
   for (const RunOutcome& run : c.runs) {
-    if (run.recipe != c.terms.recipes[recipe] || !counts(run)) continue;
+    if (run.recipe != c.terms.recipes[recipe] || !counts(run) || !run.unfinished.empty()) continue;
     const CurvePoint* const reached =
         c.terms.target && run.failure.empty() ? first_reaching(run.curve, *c.terms.target) : nullptr;
     const bool in_time = reached != nullptr && reached->samples <= c.samples;
@@ -266,7 +272,8 @@ std::vector<TargetTest> target_tests_of(const Comparison& c) {
   std::vector<double> p;
   for (const auto& [a, b] : c.terms.pairs) {
     LogRankTest test = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::quiet_NaN()};
-    if (!c.terms.so_far && why_unlike(c, of_target, a, b).empty())
+    const bool known = !c.terms.so_far && !is_under_way(c, a) && !is_under_way(c, b);
+    if (known && why_unlike(c, of_target, a, b).empty())
       test = log_rank_test(times_to_target(c, a), times_to_target(c, b));
     tests.push_back({.a = a, .b = b, .statistic = test.statistic, .p = test.p, .p_holm = 0});
     p.push_back(test.p);
@@ -282,10 +289,13 @@ RecipeFigures figures_of(const Comparison& c, size_t recipe) {
     if (run.recipe != c.terms.recipes[recipe]) continue;
     ++figures.runs;
     figures.failed += run.failure.empty() ? 0 : 1;
-    figures.unfinished += run.failure.empty() && run.share < 1 ? 1 : 0;
+    figures.unfinished += run.failure.empty() && (run.share < 1 || !run.unfinished.empty()) ? 1 : 0;
     if (figures.plan.is_null()) figures.plan = run.plan;
   }
-  if (figures.runs > 0) figures.failed_share = share_interval(figures.failed, figures.runs);
+  int64_t known = figures.runs;  // of those under way nobody knows yet whether they fail
+  for (const RunOutcome& run : c.runs)
+    known -= run.recipe == c.terms.recipes[recipe] && !run.unfinished.empty() ? 1 : 0;
+  if (known > 0) figures.failed_share = share_interval(figures.failed, known);
   const int64_t counted = counted_runs(c, recipe);
   const auto spread = [&](auto value) { return spread_of(values_of(c, recipe, value), counted); };
   figures.final =
@@ -451,6 +461,7 @@ struct NoValue {
 
 NoValue why_no_value(const Comparison& c, const RunOutcome& run, FairAxis axis) {
   if (!run.failure.empty()) return {"failed", "failed"};
+  if (!run.unfinished.empty()) return {"has not ended", "have not ended"};
   if (run.curve.empty()) return {"was never evaluated", "were never evaluated"};
   const std::optional<double> place = place_on(c, run, axis);
   if (place && place_of(run.curve.front(), axis) > *place)
@@ -515,17 +526,19 @@ std::vector<size_t> alike_to(const Comparison& c, size_t best, const std::vector
 }
 
 // One that is left alone is the best of nothing, where others have no value because they were not evaluated
-// by then: any of them may be better. Those that fail are none of these.
+// by then or have not ended: any of them may be better. Those that fail are none of these.
 bool leaves_open_if_alone(const Comparison& c, BestRecipe& best, const std::vector<size_t>& candidates) {
   if (candidates.size() != 1) return false;
   std::vector<size_t> open = candidates;
   for (const auto& [recipe, why] : best.left_out)
     if (c.recipes[recipe].failed == 0) open.push_back(recipe);
   if (open.size() == 1) return false;
+  const bool under_way = std::ranges::any_of(open, [&](size_t recipe) { return is_under_way(c, recipe); });
   best.alike = std::move(open);
   best.why_none =
       cat("after ", format_count(c.samples), " samples ", c.terms.recipes[candidates[0]],
-          " alone has a value of every run, and any may be better; a shorter evaluation.every gives all one");
+          " alone has a value of every run, and any may be better; ",
+          under_way ? "runs of the others are still to end" : "a shorter evaluation.every gives all one");
   return true;
 }
 

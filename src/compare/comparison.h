@@ -23,7 +23,11 @@ struct RunOutcome {
   int64_t seed = 0;
   double share = 1;          ///< of the whole run that was trained; below 1: halving has not gone further
   std::string failure = {};  ///< why there is nothing else; "": there is
-  int code = 0;              ///< exit code, or minus the signal that killed it
+
+  /// Why a run that has not failed has no end yet ("is not finished"): it ought to have a value and counts
+  /// for none, nor as a failure. "": it has ended, failed, or halving left it.
+  std::string unfinished = {};
+  int code = 0;  ///< exit code, or minus the signal that killed it
   nlohmann::ordered_json plan =
       nullptr;  ///< {device_name, precision, effective_batch, micro_batch, window, lr}
   double samples_per_second = 0;
@@ -149,8 +153,8 @@ struct BandPoint {
 struct RecipeFigures {
   int64_t runs = 0;
   int64_t failed = 0;
-  int64_t unfinished = 0;                ///< that halving has not taken to their end; only their curves count
-  ConfidenceInterval failed_share = {};  ///< of runs that fail, 95 %; {0, 0} without runs
+  int64_t unfinished = 0;                   ///< that have no end yet, or that halving has not taken there
+  ConfidenceInterval failed_share = {};     ///< of runs that fail, 95 %; {0, 0} without runs
   nlohmann::ordered_json plan = nullptr;    ///< of the first run that has one
   Spread final = {};                        ///< the compared figure at the end
   std::vector<Spread> spreads = {};         ///< by column of run_columns(), of the runs that have a value
@@ -298,7 +302,8 @@ bool same_figures(const Comparison& comparison, size_t a, size_t b);
 /// The other figures in which runs of two recipes with one seed ended differently.
 std::vector<std::string> other_figures_differing(const Comparison& comparison, size_t a, size_t b);
 
-/// Whether any of a recipe's runs was made to its end or failed; halving may have left it out before.
+/// Whether any of a recipe's runs was made to its end or failed; halving may have left it out before, or all
+/// are still under way.
 bool has_part(const RecipeFigures& figures);
 
 /// compare.json; what cannot be computed again from the rest included, for those who read it.

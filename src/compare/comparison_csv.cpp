@@ -50,7 +50,7 @@ std::string comparison_to_csv(const Comparison& c) {
     const auto recipe =
         static_cast<size_t>(std::ranges::find(c.terms.recipes, run.recipe) - c.terms.recipes.begin());
     std::vector<std::string> cells = {run.recipe, cat(run.seed), csv_number(run.share), cat(run.code),
-                                      run.failure};
+                                      run.failure.empty() ? run.unfinished : run.failure};
     for (const DifferingKey& axis : c.terms.axes)
       cells.push_back(recipe < axis.values.size() ? axis.values[recipe] : "");
     for (const PlanColumn& column : kPlanColumns) cells.push_back(text_in(run.plan, column.key));

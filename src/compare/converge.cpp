@@ -47,9 +47,11 @@ std::vector<Axis> axes_of(const ConvergeOptions& options) {
     axes.push_back({kRule, std::move(rules)});
   std::set<std::string> keys;
   for (const Axis& axis : axes) {
-    if (keys.insert(axis.key).second) continue;
-    throw Error(ExitCode::kUsage, axis.key == kRule ? "--rules" : "--vary",
-                cat(quote(axis.key), " is an axis twice"), "name all of its values in one of them");
+    for (const std::string& key : axis.keys()) {
+      if (keys.insert(key).second) continue;
+      throw Error(ExitCode::kUsage, key == kRule ? "--rules" : "--vary", cat(quote(key), " is an axis twice"),
+                  "name all of its values in one of them");
+    }
   }
   return axes;
 }
@@ -131,10 +133,15 @@ bool compares_with_first(const GridPoint& a, const GridPoint& b) {
 
 Recipe recipe_at(const ConvergeOptions& options, const std::vector<Axis>& axes, const GridPoint& point) {
   std::vector<std::string> settings;
-  for (size_t i = 0; i < axes.size(); ++i)
-    settings.push_back(cat(axes[i].key, "=", axes[i].values[point[i]]));
+  bool varies_batch = false;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    for (const std::string& key : axes[i].keys()) {
+      settings.push_back(cat(key, "=", axes[i].values[point[i]]));
+      varies_batch |= key == kBatch;
+    }
+  }
   Recipe recipe = load_with(options, settings);
-  if (recipe.stop.updates && std::ranges::count(axes, kBatch, &Axis::key) > 0)
+  if (recipe.stop.updates && varies_batch)
     fail_recipe(recipe, "stop.updates", "means other samples at every batch size",
                 "set stop.epochs or stop.samples instead");
   return recipe;

@@ -31,6 +31,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kNotFinished = "is not finished";
+
 struct FinishedRun {
   fs::path folder;
   Recipe recipe;
@@ -158,12 +160,13 @@ FinishedRun read_run(const fs::path& folder) {
   if (const auto program = run.identity.find("autotrain");
       program != run.identity.end() && run.outcome.plan.is_object())
     run.outcome.plan["program"] = program->second;
-  run.outcome.failure = "not finished";
+  run.outcome.unfinished = kNotFinished;
   if (!fs::exists(summary)) return run;
   read_from(summary, [&](const Json& json) {
     const std::string status = json.at("status");
-    if (status == "completed") {
-      run.outcome.failure.clear();
+    if (status == to_string(RunStatus::kInterrupted)) return;  // a signal stopped it
+    run.outcome.unfinished.clear();
+    if (status == to_string(RunStatus::kCompleted)) {
       run.outcome.share = share_made(folder, run.recipe.stop, json);
       return read_end(folder, json, run.outcome);
     }
@@ -245,7 +248,7 @@ void refuse_other_bytes(const std::vector<FinishedRun>& runs) {
 }
 
 bool is_paused(const FinishedRun& run) {
-  return run.outcome.failure.empty() && run.outcome.share < 1;
+  return run.outcome.failure.empty() && run.outcome.unfinished.empty() && run.outcome.share < 1;
 }
 
 // Runs that were paused say nothing of their ends. Where others of their recipe have ended they count as
@@ -253,20 +256,40 @@ bool is_paused(const FinishedRun& run) {
 std::string set_paused_apart(std::vector<FinishedRun>& runs) {
   std::set<std::string> have_ends;
   for (const FinishedRun& run : runs) {
-    if (run.outcome.failure.empty() && run.outcome.share >= 1) have_ends.insert(run.outcome.recipe);
+    if (run.outcome.failure.empty() && run.outcome.unfinished.empty() && run.outcome.share >= 1)
+      have_ends.insert(run.outcome.recipe);
   }
   std::vector<std::string> paused;
   for (FinishedRun& run : runs) {
     if (!is_paused(run)) continue;
     const std::string place = cat("at ", format_percent(run.outcome.share, 0), " of its run");
     paused.push_back(cat(run.folder.filename().string(), " ", place));
-    if (have_ends.contains(run.outcome.recipe)) run.outcome.failure = cat("was paused by a study ", place);
+    if (have_ends.contains(run.outcome.recipe)) run.outcome.unfinished = cat("was paused by a study ", place);
   }
   if (paused.empty()) return "";
   return cat(paused.size(), " of ", runs.size(), paused.size() == 1 ? " runs was" : " runs were",
              " paused before the end, as halving and races do, and nothing is said of ",
              paused.size() == 1 ? "it" : "them", " (", some_of(paused),
              "); autotrain train --resume goes on with a run");
+}
+
+// How many runs have not ended, which says nothing against their recipes; "": all have.
+std::string told_unfinished(const std::vector<FinishedRun>& runs) {
+  std::vector<std::string> names;
+  for (const FinishedRun& run : runs) {
+    if (run.outcome.unfinished == kNotFinished) names.push_back(run.folder.filename().string());
+  }
+  if (names.empty()) return "";
+  return cat(names.size(), " of ", runs.size(),
+             names.size() == 1 ? " runs has not ended: it is under way, or was stopped ("
+                               : " runs have not ended: they are under way, or were stopped (",
+             some_of(names), "); autotrain train --resume goes on with a run");
+}
+
+// Whether a folder's study was stopped before its last run: its verdicts are still to come.
+bool is_stopped_study(const fs::path& folder) {
+  const Json report = read_json(folder / "compare.json");
+  return report.is_object() && report.value("so_far", Json()) == Json(true);
 }
 
 bool tell_their_data(const std::vector<FinishedRun>& runs) {
@@ -314,6 +337,8 @@ Comparison compare_finished_runs(const FinishedRunsOptions& options) {
   terms.warnings = unfair_because(terms.differing_keys);
   if (std::string paused = set_paused_apart(runs); !paused.empty())
     terms.warnings.push_back(std::move(paused));
+  if (std::string open = told_unfinished(runs); !open.empty()) terms.warnings.push_back(std::move(open));
+  terms.so_far = std::ranges::any_of(options.folders, is_stopped_study);
   if (!tell_their_data(runs))
     terms.warnings.emplace_back(
         "some runs have no checkpoint, so nothing tells whether the files of their data had the same bytes");

@@ -88,7 +88,10 @@ DetectionDataset::DetectionDataset(LabelledImages images, Options options)
 void DetectionDataset::check_rows() const {
   if (!o_.rows || most_objects() <= *o_.rows) return;
   const bool of_several = most_objects() > all_.boxes.most();
-  throw Error(ExitCode::kBadData, all_.folder.string(),
+  const std::vector<int32_t>& counts = all_.summary.boxes_of_images;
+  const bool listed = all_.folder == all_.folder.root_path() && !counts.empty();  // images of several folders
+  throw Error(ExitCode::kBadData,
+              listed ? path(std::ranges::max_element(counts) - counts.begin()) : all_.folder.string(),
               cat("may give a sample of ", most_objects(), " boxes",
                   of_several ? cat(", for an image has ", all_.boxes.most(),
                                    ", and mosaic and mix_up put several together")

@@ -1,6 +1,7 @@
 #include "data/detection_look.h"
 
 #include <algorithm>
+#include <map>
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
@@ -33,6 +34,31 @@ void tell_boxes(const DetectionDataset& data, DataLook& look) {
   look.facts.emplace_back("boxes of an image", cat("least ", sorted.front(), ", median ",
                                                    sorted[sorted.size() / 2], ", most ", sorted.back()));
   look.facts.emplace_back("images without a box", cat(std::ranges::count(sorted, 0), labels.empty_words));
+}
+
+// Of two classes with one name a model can tell neither from the other.
+void doubt_names(const std::vector<std::string>& names, DataLook& look) {
+  std::map<std::string, size_t> by_sense;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto [found, is_new] = by_sense.emplace(lower(trim(names[i])), i);
+    if (is_new) continue;
+    look.doubt("classes of one name", "give both one number in the labels, or each a name of its own",
+               cat(found->second, ": ", names[found->second], ", and ", i, ": ", names[i]));
+  }
+}
+
+// Objects that the model never saw as what they are.
+void doubt_unknown_classes(const DetectionDataset& own, const DetectionDataset& training, DataLook& look) {
+  const std::vector<int64_t>&counts = own.images().summary.by_class,
+        &known = training.images().summary.by_class;
+  const std::vector<std::string>& names = own.images().classes;
+  for (size_t i = 0; i < counts.size() && i < known.size(); ++i) {
+    if (counts[i] == 0 || known[i] > 0) continue;
+    look.doubt(
+        cat("classes of the ", word_of(look.role), " data that the training data lack"),
+        "let both have every class, or leave such boxes out",
+        cat("class ", i, i < names.size() ? ", " + names[i] : "", ": ", format_count(counts[i]), " boxes"));
+  }
 }
 
 void doubt_turned(const std::vector<SeenImage>& seen, const ImageList& list, DataLook& look) {
@@ -99,6 +125,7 @@ void look_at_boxes(const LookRequest& request, const std::string& from, DataLook
   look.what = cat(from, ": ", format_count(data->size()), " images with ", format_count(labels.boxes()),
                   " boxes of ", labels.by_class.size(), " classes");
   tell_boxes(*data, look);
+  if (request.training == nullptr) doubt_names(data->images().classes, look);
   const ImageList list = data->list();
   const std::vector<SeenImage> seen = see_images(list, request.options);
   tell_images(seen, list, request.options, look);
@@ -106,6 +133,7 @@ void look_at_boxes(const LookRequest& request, const std::string& from, DataLook
   doubt_stated_sizes(*data, seen, list, look);
   if (const auto* const training = dynamic_cast<const DetectionDataset*>(request.training)) {
     const LabelledImages &own = data->images(), &theirs = training->images();
+    doubt_unknown_classes(*data, *training, look);
     doubt_shared_images(seen, {own.folder, own.names}, {theirs.folder, theirs.names}, request.options, look);
   }
   if (request.options.depth != LookDepth::kWhole) return;  // said when it was opened

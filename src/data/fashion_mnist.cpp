@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "data/datasets.h"
+#include "data/file_names.h"
 #include "data/idx.h"
 #include "data/image_dataset.h"
 #include "data/low_values.h"
@@ -138,19 +139,18 @@ void doubt_unknown_classes(const std::string& root, const torch::Tensor& counts,
   }
 }
 
-bool is_same_folder(const fs::path& one, const fs::path& other) {
-  std::error_code none;
-  return one == other || fs::equivalent(one, other, none);
-}
-
 void look_at_fashion_mnist(const LookRequest& request, DataLook& look) {
   const auto* const images = dynamic_cast<const ImageDataset*>(&request.data);
   if (images == nullptr || !images->labels().defined()) return;
   const Parameters &own = request.made_from.parameters, *const training = request.made_from.training;
   if (training != nullptr && own.text("split") == training->text("split") &&
-      is_same_folder(own.text("root"), training->text("root")))
+      are_same(own.text("root"), training->text("root")))
     look.doubt(cat(word_of(look.role), " data that are the training data"),
                "set split: test, or split: validation and data.train.validation_share", own.text("root"));
+  if (training != nullptr && own.flag("normalize") != training->flag("normalize"))
+    look.doubt(cat(word_of(look.role), " images that are normalised unlike the training images"),
+               "leave normalize out there: it is the training data's then",
+               cat(own.text("root"), ": normalize: ", own.flag("normalize") ? "true" : "false"));
   const std::vector<int64_t> shape = images->info().input_shape;
   look.what =
       cat("fashion_mnist ", request.made_from.parameters.text("root"), ": ", format_count(images->size()),

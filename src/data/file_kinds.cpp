@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
+
+#include "base/text.h"
 
 namespace autotrain {
 namespace {
@@ -82,6 +85,25 @@ size_t character(std::span<const uint8_t> bytes) {
 
 FileKind kind_of_file(std::span<const uint8_t> bytes) {
   return find(kFiles, bytes);
+}
+
+FileKind format_of_text(std::string_view text) {
+  text = trim(without_byte_order_mark(text));
+  if (text.starts_with("version https://git-lfs"))
+    return {"a pointer of Git LFS to the file", "get the file itself: git lfs pull"};
+  if (text.starts_with("%PDF-")) return {"a PDF file", "take its text out: pdftotext FILE"};
+  const std::string start = lower(text.substr(0, 16));
+  if (start.starts_with("<!doctype") || start.starts_with("<html") || start.starts_with("<?xml"))
+    return {"a page of HTML or XML",
+            "get the file itself: a download may have ended at a page that says why"};
+  const auto begins = [](std::string_view rest, char mark) {
+    if (!rest.starts_with(mark)) return std::string_view();
+    return trim(rest.substr(1));
+  };
+  const std::string_view object = text.starts_with('[') ? begins(text, '[') : text;
+  if (begins(object, '{').starts_with('"'))
+    return {"JSON", "take its texts out, such as by jq -r .text FILE > NEW"};
+  return {""};
 }
 
 FileKind encoding_of_text(std::span<const uint8_t> bytes) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace autotrain {
 
@@ -14,6 +15,11 @@ struct FileKind {
 
 /// Of files that are read as plain tokens or as text.
 FileKind kind_of_file(std::span<const uint8_t> bytes);
+
+/// Of text that is none to be read as it stands: JSON, a page, a PDF file, a pointer to the file that was
+/// meant.
+/// @param text at least the first 64 bytes.
+FileKind format_of_text(std::string_view text);
 
 /// Of text: a mark of its encoding; the encodings that are not UTF-8.
 FileKind encoding_of_text(std::span<const uint8_t> bytes);

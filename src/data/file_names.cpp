@@ -10,6 +10,7 @@
 #include <set>
 
 #include "autotrain/error.h"
+#include "base/mapped_file.h"
 #include "base/text.h"
 
 namespace autotrain {
@@ -96,6 +97,19 @@ std::vector<std::pair<std::string, std::string>> alike_but_for_marks(const std::
     if (found != by_outline.end()) pairs.emplace_back(found->second, name);
   }
   return pairs;
+}
+
+bool are_same(const fs::path& one, const fs::path& other) {
+  std::error_code none;
+  return one == other || fs::equivalent(one, other, none);
+}
+
+bool have_same_bytes(const fs::path& one, const fs::path& other) {
+  std::error_code none;
+  if (are_same(one, other)) return true;
+  const uintmax_t bytes = fs::file_size(one, none);
+  if (none || bytes != fs::file_size(other, none) || none) return false;
+  return std::ranges::equal(MappedFile(one).bytes(), MappedFile(other).bytes());
 }
 
 std::string with_slashes(std::string path) {

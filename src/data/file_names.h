@@ -31,6 +31,13 @@ class FileNames {
 /// A path whose folders are set apart by slashes, as Windows does not write it.
 std::string with_slashes(std::string path);
 
+/// Whether two paths are of one file or folder, by links, too.
+bool are_same(const std::filesystem::path& one, const std::filesystem::path& other);
+
+/// Whether two files are one, or the one is a copy of the other. Reads both as far as they are alike, where
+/// they have one size.
+bool have_same_bytes(const std::filesystem::path& one, const std::filesystem::path& other);
+
 /// Whether accents stand apart from their letters in a name, as Macs write them ("e" and U+0301 for "é").
 bool has_marks_apart(std::string_view name);
 

@@ -70,6 +70,8 @@ class ImageFolder final : public Dataset,
   void set_bits(int64_t bits) { o_.reading.bits = bits; }
   const fs::path& root() const { return o_.root; }
   const ClassFiles& files() const { return files_; }
+  const std::vector<double>& mean() const { return o_.mean; }
+  const std::vector<double>& deviation() const { return o_.deviation; }
   const ImageReading& reading() const { return o_.reading; }
   ImageList list() const override {
     return {.count = size(), .path = [this](int64_t i) { return path(i); }, .reading = o_.reading};
@@ -261,11 +263,25 @@ constexpr auto enum_names(ImageFolder::Resize) {
                     EnumName<R>{R::kPad, "pad"}};
 }
 
+// A mean of pixels that lie from 0 to 1 is no larger, and a deviation that divides them by much leaves
+// nothing.
+void check_scale(const std::string& key, const std::vector<double>& numbers) {
+  const double most = key == "mean" ? 1 : 5;
+  if (std::ranges::max(numbers) <= most) return;
+  std::vector<std::string> divided;
+  for (const double number : numbers) divided.push_back(brief(number / 255, 4));
+  throw Error(ExitCode::kBadRecipe, cat("image_folder: ", key),
+              cat("has ", brief(std::ranges::max(numbers)),
+                  ", as for pixels from 0 to 255; pixels are divided by 255 before"),
+              cat("set ", key, ": [", join(divided, ", "), "]"));
+}
+
 // One number for each channel.
 std::vector<double> per_channel(const Parameters& p, const char* key, const std::vector<double>& colours) {
   const auto channels = static_cast<size_t>(p.integer("channels"));
   std::vector<double> numbers = p.reals(key);
   if (numbers.empty()) return channels == 3 ? colours : std::vector<double>{0.5};
+  check_scale(key, numbers);
   if (numbers.size() == channels) return numbers;
   throw Error(ExitCode::kBadRecipe, cat("image_folder: ", key),
               cat("has ", numbers.size(), " numbers for ", channels, " channels"),
@@ -421,6 +437,55 @@ void doubt_copies(const ImageFolder& folder, const std::vector<SeenImage>& seen,
   }
 }
 
+std::string list_in_words(const std::vector<double>& numbers) {
+  std::vector<std::string> words;
+  for (const double number : numbers) words.push_back(brief(number, 4));
+  return cat("[", join(words, ", "), "]");
+}
+
+// Pixels that become other numbers than the training images' do.
+void doubt_normalisation(const ImageFolder& own, const ImageFolder& training, DataLook& look) {
+  if (own.mean() == training.mean() && own.deviation() == training.deviation()) return;
+  look.doubt(
+      cat(word_of(look.role), " images that are normalised unlike the training images"),
+      cat("leave mean and deviation out of ", key_of(look.role), ": they are the training data's then"),
+      cat(own.root().string(), ": mean ", list_in_words(own.mean()), ", deviation ",
+          list_in_words(own.deviation()), "; ", training.root().string(), ": mean ",
+          list_in_words(training.mean()), ", deviation ", list_in_words(training.deviation())));
+}
+
+// Images by class and name, but for the numbers at their ends: those of a recording are named so. Images of
+// which the name is a number have none.
+SampleGroups recordings_of(const FileNames& names) {
+  SampleGroups groups;
+  for (int64_t i = 0; i < names.size(); ++i) {
+    std::string_view name = names[i].substr(0, names[i].rfind('.'));
+    const size_t end = name.size();
+    while (!name.empty() && is_digit(name.back())) name.remove_suffix(1);
+    if (name.size() < end && !name.ends_with('/')) ++groups[std::string(name)];
+  }
+  return groups;
+}
+
+// Images of one recording are nearly alike: on both sides of a split they show what was learned by heart.
+void doubt_recordings(const ImageFolder& own, const ImageFolder& training, DataLook& look) {
+  constexpr int64_t kFewImages = 4, kFewRecordings = 5;  // in the mean: of a recording, of a class
+  const SampleGroups groups = recordings_of(own.files().names),
+                     theirs = recordings_of(training.files().names);
+  const auto classes = std::ssize(training.files().class_names), recordings = std::ssize(theirs);
+  if (recordings < kFewRecordings * classes || samples_of(theirs) < kFewImages * recordings) return;
+  if (2 * samples_of(groups) <= own.size()) return;
+  const int64_t shared = samples_of_known_groups(groups, theirs);
+  if (shared == 0) return;
+  const auto one =
+      std::ranges::find_if(groups, [&](const auto& group) { return theirs.contains(group.first); });
+  look.doubt(
+      cat(word_of(look.role), " images whose names say that training images are of the same recordings"),
+      "divide recordings, not images, into folders for training and validation",
+      cat(own.root().string(), ": ", format_count(shared), " of ", format_count(own.size()),
+          " images, such as ", one->first, "…"));
+}
+
 void look_at_folder(const LookRequest& request, DataLook& look) {
   const auto* const folder = dynamic_cast<const ImageFolder*>(&request.data);
   if (folder == nullptr) return;
@@ -434,6 +499,11 @@ void look_at_folder(const LookRequest& request, DataLook& look) {
   tell_images(seen, list, request.options, look);
   tell_classes(files, look);
   const auto* const training = dynamic_cast<const ImageFolder*>(request.training);
+  if (training != nullptr) doubt_normalisation(*folder, *training, look);
+  if (training != nullptr) doubt_recordings(*folder, *training, look);
+  if (const std::string split = request.made_from.parameters.text("split");
+      training != nullptr && split != "all" && !are_same(folder->root(), training->root()))
+    doubt_part_of_others(folder->root().string(), split, look);
   if (training != nullptr && request.options.depth == LookDepth::kStart) {  // a whole look compares all files
     doubt_shared_images(seen, {folder->root(), files.names}, {training->root(), training->files().names},
                         request.options, look);

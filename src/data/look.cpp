@@ -48,6 +48,25 @@ void doubt_repeated(const std::string& name, const std::vector<uint64_t>& own,
   }
 }
 
+int64_t samples_of(const SampleGroups& groups) {
+  int64_t samples = 0;
+  for (const auto& [name, count] : groups) samples += count;
+  return samples;
+}
+
+int64_t samples_of_known_groups(const SampleGroups& own, const SampleGroups& training) {
+  constexpr int64_t kFewGroups = 10;
+  if (std::ssize(training) < kFewGroups || samples_of(training) <= std::ssize(training)) return 0;
+  int64_t shared = 0;
+  for (const auto& [name, count] : own) shared += training.contains(name) ? count : 0;
+  return 2 * shared > samples_of(own) ? shared : 0;
+}
+
+void doubt_part_of_others(const std::string& path, const std::string& split, DataLook& look) {
+  look.doubt(cat(word_of(look.role), " data that are a part of another file than the training data's"),
+             "set split: all if all of it is meant", cat(path, ": split: ", split));
+}
+
 std::string in_words(const Doubt& doubt) {
   return doubt.count == 1 ? doubt.kind : cat(doubt.kind, " (", format_count(doubt.count), ")");
 }

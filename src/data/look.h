@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -75,6 +76,20 @@ struct DataLook {
 void doubt_repeated(const std::string& name, const std::vector<uint64_t>& own,
                     const std::vector<uint64_t>* known, const std::function<std::string(size_t i)>& place,
                     DataLook& look);
+
+/// How many samples were taken from each patient, recording or the like.
+using SampleGroups = std::unordered_map<std::string, int64_t>;
+
+int64_t samples_of(const SampleGroups& groups);
+
+/// How many samples are of groups that the training data have samples of, too; 0 where these have fewer than
+/// ten groups or one sample of each, or where most of `own` are of others.
+int64_t samples_of_known_groups(const SampleGroups& own, const SampleGroups& training);
+
+/// Doubts data of which a part is read, and which are not those that the training data are a part of, as
+/// where
+/// --set names them beside a split of the run's. @param path theirs. @param split their key.
+void doubt_part_of_others(const std::string& path, const std::string& split, DataLook& look);
 
 /// How a look goes about it.
 struct LookOptions {

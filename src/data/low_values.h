@@ -14,4 +14,8 @@ namespace autotrain {
 void doubt_low_values(int64_t largest, const std::string& place, const std::string& otherwise,
                       DataLook& look);
 
+/// Doubts numbers to be predicted that are large, or that differ by little of what they are: a model's
+/// outputs begin near 0, and must come there step by step.
+void doubt_large_targets(double least, double most, const std::string& place, DataLook& look);
+
 }  // namespace autotrain

@@ -12,6 +12,7 @@
 #include "data/npy_layout.h"
 #include "data/npy_look.h"
 #include "data/npy_targets.h"
+#include "data/shape_text.h"
 
 namespace autotrain {
 
@@ -210,6 +211,15 @@ std::unique_ptr<Dataset> make_named_arrays(const DatasetRequest& request) {
   return std::make_unique<ArrayDataset>(std::move(columns), range, std::move(targets));
 }
 
+// What moves the pixels of an image would leave the targets of places in it where they are.
+void check_targets_of_places(const AugmentRecipe& augment, const torch::Tensor& targets) {
+  if (!targets.defined() || targets.dim() < 3 || (!augment.flip && augment.crop_padding == 0)) return;
+  throw Error(ExitCode::kBadRecipe, augment.flip ? "data.augment.flip" : "data.augment.crop_padding",
+              cat("moves the pixels of images, and not their targets, which are ",
+                  shape_text(targets.sizes().slice(1).vec()), " for each: masks, or boxes"),
+              "remove it; write images and targets that are moved alike to the files");
+}
+
 std::unique_ptr<Dataset> make_npy(const DatasetRequest& request) {
   const Parameters& p = request.parameters;
   if (!p.texts("arrays").empty()) return make_named_arrays(request);
@@ -224,6 +234,7 @@ std::unique_ptr<Dataset> make_npy(const DatasetRequest& request) {
   const bool channels_last = channels_are_last(*inputs, channels_key(p, request.training));
   if (channels_last) tell_channels_last(*inputs);
   if (inputs->type() == NpyType::kUint8 && (dimensions == 3 || dimensions == 4)) {
+    check_targets_of_places(request.augment, targets.values);
     return std::make_unique<ImageDataset>(
         ImageDataset::Content{.images = mapped_images(inputs, range, channels_last),
                               .labels = std::move(targets.values),

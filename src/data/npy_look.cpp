@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/file_names.h"
 #include "data/low_values.h"
 #include "data/npy_convert.h"
 #include "data/npy_targets.h"
@@ -170,7 +171,32 @@ struct Spread {
   }
 };
 
-void look_at_numbers(const NpyArray& file, NpyRange range, DataLook& look) {
+double largest_of(const Spread& spread) {
+  return std::max(std::abs(spread.least), std::abs(spread.most));
+}
+
+// Numbers to be predicted that are of another size than the training data's.
+void doubt_other_targets(const LookRequest& request, const NpyArray& file, const Spread& spread,
+                         DataLook& look) {
+  constexpr double kTimes = 20;
+  const Parameters* const training = request.training == nullptr ? nullptr : request.made_from.training;
+  if (training == nullptr || training->text("targets").empty() || spread.count == 0) return;
+  const NpyArray theirs(training->text("targets"));
+  const NpyRange range = npy_range(*training, theirs);
+  Spread known;
+  for_each_element<double>(theirs, range.first, range.count, [&](double value, int64_t) {
+    known.add(value);
+    return true;
+  });
+  const double here = largest_of(spread), there = largest_of(known);
+  if (known.count == 0 || !(here > 0 && there > 0) || (here < kTimes * there && there < kTimes * here))
+    return;
+  look.doubt("targets of another size than the training data's", "write both in the same units",
+             cat(file.path().string(), ": ", spread.in_words(), "; ", theirs.path().string(), ": ",
+                 known.in_words()));
+}
+
+void look_at_numbers(const LookRequest& request, const NpyArray& file, NpyRange range, DataLook& look) {
   Spread spread;
   NumberEnds ends;
   for_each_element<double>(file, range.first, range.count, [&](double value, int64_t) {
@@ -188,6 +214,9 @@ void look_at_numbers(const NpyArray& file, NpyRange range, DataLook& look) {
     look.doubt("targets that are all alike", "there is nothing to be learned; check the file",
                cat(file.path().string(), ": every target is ", brief(spread.least)));
   }
+  if (request.training == nullptr && spread.count > 0)
+    doubt_large_targets(spread.least, spread.most, file.path().string(), look);
+  doubt_other_targets(request, file, spread, look);
 }
 
 void look_at_targets(const LookRequest& request, NpyRange range, DataLook& look) {
@@ -200,7 +229,7 @@ void look_at_targets(const LookRequest& request, NpyRange range, DataLook& look)
   if (classes && !file.is_real())
     look_at_classes(request, file, range, look);
   else
-    look_at_numbers(file, range, look);
+    look_at_numbers(request, file, range, look);
 }
 
 // ------------------------------------------------------------------ inputs
@@ -259,16 +288,27 @@ class InputsLook {
 
 // Numbers that no one scales: images of uint8 are divided by 255, all others stay as they are.
 void doubt_scale(const NpyArray& array, const Spread& spread, DataLook& look) {
-  constexpr double kLarge = 50, kLargeInRows = 1000, kBeyondTokens = 1 << 24;
+  constexpr double kSmall = 0.01, kLarge = 50, kLargeInRows = 1000, kBeyondTokens = 1 << 24;
   const size_t dimensions = array.shape().size();
   const bool bytes = array.type() == NpyType::kUint8, rows = dimensions < 3;
   const bool divided = bytes && (dimensions == 3 || dimensions == 4);
+  if (spread.count > 1 && spread.least == spread.most) {
+    look.doubt("inputs that are all the same number",
+               "look how the file was written: nothing is learned from them",
+               cat(array.path().string(), ": ", brief(spread.least)));
+    return;
+  }
   if (divided && spread.count > 0)
     doubt_low_values(static_cast<int64_t>(spread.most), array.path().string(),
                      ", or as bool or float32, which are not divided", look);
   if (divided || spread.count == 0) return;
   const double largest = std::max(std::abs(spread.least), std::abs(spread.most));
   const double large = !rows || bytes ? kLarge : array.is_real() ? kLargeInRows : kBeyondTokens;
+  if (array.is_real() && largest < kSmall) {
+    look.doubt("inputs of small numbers, which are used as they are",
+               "scale them before they are saved, to some -1 to 1; pixels may have been divided twice",
+               cat(array.path().string(), ": ", name_of(array.type()), ", ", spread.in_words()));
+  }
   if (largest < large) return;
   if (bytes) {
     look.doubt("uint8 numbers that are used as they are",
@@ -351,11 +391,9 @@ void doubt_repeated_samples(const NpyArray& own, NpyRange range, const NpyArray*
 // other.
 void doubt_unlike_training(const NpyArray& own, NpyRange range, const NpyArray& training,
                            NpyRange of_training, DataLook& look) {
-  std::error_code error;
   const int64_t first = std::max(range.first, of_training.first);
   const int64_t end = std::min(range.first + range.count, of_training.first + of_training.count);
-  if (look.role != DataRole::kPredicted && first < end &&
-      std::filesystem::equivalent(own.path(), training.path(), error)) {
+  if (look.role != DataRole::kPredicted && first < end && have_same_bytes(own.path(), training.path())) {
     look.doubt(cat("samples of the training data that the ", word_of(look.role), " data read, too"),
                "give first and limit, or other files",
                cat(own.path().string(), ": ", first, " to ", end - 1));

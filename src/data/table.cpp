@@ -2,12 +2,12 @@
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
-#include "base/mapped_file.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "data/balancing.h"
 #include "data/datasets.h"
+#include "data/file_names.h"
 #include "data/names.h"
 #include "data/table_encoding.h"
 #include "data/table_look.h"
@@ -238,11 +238,6 @@ std::unique_ptr<Dataset> encode(const TableFile& file, TableEncoding encoding, c
                                         std::move(encoding), file.path(), options, std::move(weights));
 }
 
-bool is_same_file(const fs::path& one, const fs::path& other) {
-  std::error_code none;
-  return one == other || fs::equivalent(one, other, none);
-}
-
 // The file by which a table is read: what `like` names, else its own.
 fs::path source_of(const Parameters& p) {
   return p.text("like").empty() ? p.text("file") : p.text("like");
@@ -257,7 +252,7 @@ fs::path source_of(const Parameters& p) {
 // What data other than the training data ask for must be what these are read by.
 void check_like_training(const Parameters& own, const Parameters& training, const TableFile& file,
                          const TableEncoding& encoding) {
-  if (!own.text("like").empty() && !is_same_file(own.text("like"), source_of(training)))
+  if (!own.text("like").empty() && !are_same(own.text("like"), source_of(training)))
     fail_difference("like", quote(own.text("like")), quote(source_of(training).string()));
   if (!own.text("target").empty() &&
       file.columns()[file.column(own.text("target"), "target")] != encoding.target)
@@ -295,7 +290,7 @@ void check_splits(const Parameters& own, const Parameters& training) {
   const bool dealt = split_of(own) != Split::kAll && split_of(training) != Split::kAll;
   const double share = own.real("validation_share"), other = training.real("validation_share");
   const bool differ = share != other && share != defaults().real("validation_share");
-  if (dealt && differ && is_same_file(own.text("file"), training.text("file")))
+  if (dealt && differ && are_same(own.text("file"), training.text("file")))
     fail_difference("validation_share", shortest(share), shortest(other));
 }
 
@@ -339,13 +334,6 @@ std::unique_ptr<Dataset> make_unlabelled_table(const UnlabelledRequest& request)
                 {.wanted = [](int64_t) { return true; }, .labelled = false});
 }
 
-bool have_same_bytes(const fs::path& one, const fs::path& other) {
-  std::error_code none;
-  if (is_same_file(one, other)) return true;
-  if (fs::file_size(one, none) != fs::file_size(other, none) || none) return false;
-  return std::ranges::equal(MappedFile(one).bytes(), MappedFile(other).bytes());
-}
-
 // Validation data of which the training data have every row, since both are one file and not divided.
 void doubt_same_file(const Parameters& own, const Parameters& training, DataLook& look) {
   const bool dealt = split_of(own) != Split::kAll && split_of(training) != Split::kAll;
@@ -354,12 +342,21 @@ void doubt_same_file(const Parameters& own, const Parameters& training, DataLook
              "set split: train and split: validation", own.text("file"));
 }
 
-// Another file of which only a part is read, as where --set names it beside a split of the run's.
-void doubt_part_of_other_file(const Parameters& own, const Parameters& training, DataLook& look) {
-  if (split_of(own) == Split::kAll || have_same_bytes(own.text("file"), training.text("file"))) return;
-  look.doubt(cat(word_of(look.role), " data that are a part of another file than the training data's"),
-             "set split: all if all of its rows are meant",
-             cat(own.text("file"), ": split: ", own.text("split")));
+// At a start where that takes next to no time.
+void look_for_shared_groups(const LookRequest& request, const TableFile& file, const TableEncoding& encoding,
+                            DataLook& look) {
+  constexpr uintmax_t kSmallFiles = 16 << 20;  // bytes
+  const Parameters &own = request.made_from.parameters, &training = *request.made_from.training;
+  std::error_code none;
+  const uintmax_t bytes = fs::file_size(own.text("file"), none) + fs::file_size(training.text("file"), none);
+  if (request.options.depth != LookDepth::kWhole && (none || bytes > kSmallFiles)) return;
+  const TableFile theirs = open_table(TableKeys(training), training.text("file"), encoding.format);
+  const auto part_of = [](const Parameters& p, double share) {
+    return [split = split_of(p), share](int64_t row) { return in_split(row, split, share); };
+  };
+  const double share = TableKeys(own, &training).real("validation_share");
+  doubt_shared_groups({file, part_of(own, share)},
+                      {theirs, part_of(training, training.real("validation_share"))}, encoding.target, look);
 }
 
 void look_at_table(const LookRequest& request, DataLook& look) {
@@ -367,11 +364,14 @@ void look_at_table(const LookRequest& request, DataLook& look) {
   const Parameters* const training = request.made_from.training;
   if (look.role != DataRole::kPredicted && request.training != nullptr && training != nullptr) {
     doubt_same_file(p, *training, look);
-    doubt_part_of_other_file(p, *training, look);
+    if (split_of(p) != Split::kAll && !have_same_bytes(p.text("file"), training->text("file")))
+      doubt_part_of_others(p.text("file"), p.text("split"), look);
   }
   const TableKeys keys(p, training);
   const TableEncoding& encoding = dynamic_cast<const ReadTable&>(request.data).encoding();
   const TableFile file = open_table(keys, p.text("file"), like_training(training, encoding));
+  if (look.role != DataRole::kPredicted && request.training != nullptr && training != nullptr)
+    look_for_shared_groups(request, file, encoding, look);
   look_at_rows(request, file, MissingWords(keys.texts("missing_words")), look);
 }
 

@@ -150,6 +150,15 @@ void check_target_is_there(const ColumnSurvey& survey) {
                   word ? ", or set missing_words: [] if that is a class, or quote it in the file" : ""));
 }
 
+void check_target_has_values(const ColumnSurvey& survey) {
+  if (survey.sheet_errors.count == 0) return;
+  throw Error(
+      ExitCode::kBadData, survey.sheet_errors.first[0].where,
+      cat("the target ", survey.sheet_errors.first[0].text,
+          " is what a spreadsheet writes where a formula has no value", survey.sheet_errors.counted_others()),
+      "correct it in the spreadsheet, or remove the row");
+}
+
 void check_target_is_numbers(const ColumnSurvey& survey, const std::string& cure) {
   const FieldPlaces& bad = survey.words.count > 0 ? survey.words : survey.quoted_words;
   if (bad.count > 0) fail_bad_cells(bad, " is no number to be predicted", cure + cure_of_mark(survey));
@@ -275,6 +284,7 @@ void check_labels(const TableEncoding& encoding) {
 
 void decide_target(TableEncoding& encoding, const TableOptions& options) {
   check_target_is_there(encoding.target_survey);
+  check_target_has_values(encoding.target_survey);
   const Task task = find_task(encoding.target_survey, options, encoding.target);
   const bool labels = options.targets.kind == TargetUse::Kind::kLabels;
   encoding.reason = task.reason;

@@ -35,6 +35,17 @@ bool may_be_separated_by_blanks(const std::vector<std::string>& columns) {
   return columns.size() == 1 && columns[0].find_first_of(" \t") != std::string::npos;
 }
 
+// A field as it is written at the beginning of a file, where a byte order mark keeps its quotes from being
+// quotes when files are joined.
+std::string_view without_mark(std::string_view text) {
+  const std::string_view rest = without_byte_order_mark(text);
+  if (rest.size() == text.size()) return trim(text);
+  std::string_view field = trim(rest);
+  if (field.size() > 1 && field.starts_with('"') && field.ends_with('"'))
+    field = field.substr(1, field.size() - 2);
+  return trim(field);
+}
+
 }  // namespace
 
 TableFile::TableFile(const std::filesystem::path& path, const TableFormatOptions& options)
@@ -132,7 +143,7 @@ bool TableFile::is_header(const Row& row) const {
   if (!format_.header) return false;
   for (size_t i = 0; i < row.size(); ++i) {
     const std::string_view name = unnamed_[i] ? std::string_view() : columns_[i];
-    if (trim(row[i].text) != name) return false;
+    if (without_mark(row[i].text) != name) return false;
   }
   return std::ranges::any_of(columns_, [](const std::string& name) { return !field_number(name); });
 }

@@ -33,13 +33,11 @@ void check_kind(std::string_view content, const std::string& file) {
   if (!kind.name.empty() && !is_text({bytes, std::min<size_t>(content.size(), 4096)}))
     fail(kind.name,
          kind.cure.starts_with("unpack") ? kind.cure : "write its rows as CSV: pandas' to_csv does");
-  if (content.starts_with("version https://git-lfs"))
-    fail("a pointer of Git LFS to the file", "get the file itself: git lfs pull");
-  const std::string start = lower(trim(content.substr(0, 64)));
-  if (start.starts_with("<!doctype") || start.starts_with("<html") || start.starts_with("<?xml"))
-    fail("a page of HTML or XML", "get the file itself: a download may have ended at a page that says why");
-  if (start.starts_with("{\"") || start.starts_with("[{"))
-    fail("JSON", "write its rows as CSV: pandas.read_json(path).to_csv(path, index=False)");
+  const FileKind format = format_of_text(content.substr(0, 1024));
+  if (format.name.empty()) return;
+  fail(format.name, format.name == "JSON"
+                        ? "write its rows as CSV: pandas.read_json(path).to_csv(path, index=False)"
+                        : format.cure);
 }
 
 // Bytes of another encoding would make one category of all words that differ by such letters.

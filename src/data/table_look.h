@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 
 #include "data/datasets.h"
@@ -15,6 +17,17 @@ class ReadTable {
   virtual const std::string& path() const = 0;  ///< of its own file
   virtual bool standardized() const = 0;        ///< numbers are those less their mean, by their deviation
 };
+
+/// Some rows of a file.
+struct TablePart {
+  const TableFile& file;
+  std::function<bool(int64_t row)> wanted;
+};
+
+/// Doubts rows that share what a column of keys names, such as a patient, with rows of the training data,
+/// where there are few of each.
+void doubt_shared_groups(const TablePart& own, const TablePart& training, const std::string& target,
+                         DataLook& look);
 
 /// Says what was understood of a table, column by column, and what is doubtful. At the start that is what
 /// reading it found out; the whole look reads `file`, its own, again, and compares rows with those of the

@@ -11,6 +11,17 @@ namespace {
 
 constexpr int64_t kFewNumbers = 20;  // with no more, numbers beside words are taken for codes
 
+// What spreadsheets write where a formula has no value: #REF!, #DIV/0!, #NAME?, in their languages, ##### for
+// a number that was too wide, and Err:502.
+bool is_sheet_error(std::string_view text) {
+  const auto is_of_name = [](char c) { return is_digit(c) || c == '/' || (c >= 'A' && c <= 'Z'); };
+  if (text.starts_with("Err:")) return text.size() > 4 && std::ranges::all_of(text.substr(4), is_digit);
+  if (text.size() < 3 || text[0] != '#') return false;
+  if (std::ranges::all_of(text, [](char c) { return c == '#'; })) return true;
+  const bool marked = text.ends_with('!') || text.ends_with('?');
+  return marked && text.size() > 3 && std::ranges::all_of(text.substr(1, text.size() - 2), is_of_name);
+}
+
 }  // namespace
 
 MissingWords::MissingWords(const std::vector<std::string>& words) {
@@ -80,6 +91,7 @@ void ColumnSurvey::add(const TableFile& file, const TableFile::Row& row, size_t 
     return add_number(*number, counts);
   }
   if (missing_words.contains(text)) return (field.quoted ? quoted_words : missing).add(file, row, column);
+  if (is_sheet_error(text)) sheet_errors.add(file, row, column);
   near_numbers += looks_like_number(text) ? 1 : 0;
   words.add(file, row, column);
 }
@@ -94,6 +106,9 @@ void ColumnSurvey::add_number(double number, bool counts) {
     rising = rising && number > last;
   }
   last = number;
+  row_of_last = rows;
+  sum += number, absolute_sum += std::abs(number);
+  not_zero += number != 0 ? 1 : 0;
   ++numbers;
   if (!counts) return;
   counted += 1;
@@ -105,6 +120,13 @@ void ColumnSurvey::add_number(double number, bool counts) {
 int64_t ColumnSurvey::different_numbers() const {
   return std::ranges::count_if(
       texts, [&](const auto& text) { return field_number(text.first, decimal).has_value(); });
+}
+
+bool ColumnSurvey::ends_in_total() const {
+  constexpr int64_t kFewestNumbers = 10;  // that are not 0: fewer may add up by chance
+  constexpr double kRounding = 1e-6;      // of the sum of all
+  if (not_zero < kFewestNumbers || row_of_last != rows || last == 0 || least * most < 0) return false;
+  return std::abs(last - (sum - last)) <= kRounding * absolute_sum;
 }
 
 bool ColumnSurvey::is_undecided() const {

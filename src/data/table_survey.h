@@ -68,6 +68,7 @@ struct ColumnSurvey {
   FieldPlaces missing = {};       ///< those, empty quotes, and words for it
   FieldPlaces quoted_words = {};  ///< words for missing in quotes: text, in a column of words
   FieldPlaces words = {};         ///< neither numbers nor missing
+  FieldPlaces sheet_errors = {};  ///< of these, that a spreadsheet wrote in the place of a value
   int64_t near_numbers = 0;       ///< of these, that look like a number
 
   DecimalMark decimal = DecimalMark::kPoint;
@@ -78,6 +79,10 @@ struct ColumnSurvey {
   bool consecutive = true;  ///< each is one more than the one before
   bool rising = true;       ///< each is larger than the one before
   double last = 0;          ///< of the numbers
+  double sum = 0;           ///< of them and of what they are without their signs
+  double absolute_sum = 0;
+  int64_t not_zero = 0;     ///< numbers
+  int64_t row_of_last = 0;  ///< of the numbers, counted from 1
   FieldPlaces coded = {};   ///< numbers with leading zeros
 
   /// How often each text is there. Where there are more than `most_texts`, only that is known.
@@ -100,6 +105,9 @@ struct ColumnSurvey {
 
   /// Nine in ten of what is there are numbers, or were to be.
   bool is_mostly_numbers() const { return values() > 0 && 10 * (numbers + near_numbers) >= 9 * values(); }
+
+  /// Whether the number in the last row is the sum of all others, as in a row of totals.
+  bool ends_in_total() const;
 
   /// Numbers and words in such parts that either could be meant.
   bool is_undecided() const;

@@ -22,6 +22,10 @@ void look_at_text_file(const MappedFile& file, LookDepth depth, DataLook& look) 
     look.doubt("files that are no text", "bytes of 0 are learned, too; name other files",
                cat(path, ": offset ", std::ranges::find(start, uint8_t{0}) - start.begin(), ": a byte of 0"));
   }
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kAtStart));
+  if (const FileKind format = format_of_text(text); !format.name.empty())
+    look.doubt("files that are no plain text, and are learned as they stand", format.cure,
+               cat(path, ": is ", format.name));
   if (depth != LookDepth::kWhole || !kind.name.empty()) return;
   for (size_t at = first_invalid_utf8(bytes); at < bytes.size(); at = first_invalid_utf8(bytes, at + 1)) {
     look.doubt("bytes that are no part of a character in UTF-8",

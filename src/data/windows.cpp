@@ -3,12 +3,14 @@
 #include <glob.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "autotrain/error.h"
 #include "base/c_locale.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "data/file_names.h"
 #include "data/held_tokens.h"
 
 namespace autotrain {
@@ -65,6 +67,23 @@ std::vector<fs::path> canonical_files(const char* where, const Parameters& param
   std::vector<fs::path> files = matching_files(where, parameters.texts("files"));
   for (fs::path& file : files) file = fs::weakly_canonical(file);
   return files;
+}
+
+// Of these files those that others are, too, or have copies among them.
+std::vector<fs::path> read_by_both(const std::vector<fs::path>& files, const std::vector<fs::path>& others) {
+  const std::set<fs::path> known(others.begin(), others.end());
+  std::multimap<uintmax_t, fs::path> by_size;
+  std::error_code none;
+  for (const fs::path& file : others) by_size.emplace(fs::file_size(file, none), file);
+  std::vector<fs::path> both;
+  for (const fs::path& file : files) {
+    const auto [first, last] = by_size.equal_range(fs::file_size(file, none));
+    const bool copied = std::any_of(first, last, [&](const auto& other) {
+      return other.first > 0 && have_same_bytes(file, other.second);
+    });
+    if (known.contains(file) || copied) both.push_back(file);
+  }
+  return both;
 }
 
 struct Windows {
@@ -138,17 +157,13 @@ void doubt_files(const LookRequest& request, DataLook& look) {
   const std::vector<fs::path> files = canonical_files(key_of(look.role), own),
                               theirs = canonical_files("data.train", *training);
   const bool parted = own.text("split") == "validation" && training->text("split") == "train" &&
-                      own.real("validation_share") == training->real("validation_share") && files == theirs;
+                      own.real("validation_share") == training->real("validation_share") &&
+                      std::ranges::equal(files, theirs, have_same_bytes);
   if (parted) return;
-  const std::set<fs::path> known(theirs.begin(), theirs.end());
-  const bool others = std::ranges::none_of(files, [&](const fs::path& file) { return known.contains(file); });
-  if (others && own.text("split") != "all") {
-    look.doubt(cat(word_of(look.role), " data that are a part of other files than the training data's"),
-               "set split: all if all of them are meant",
-               cat(files[0].string(), ": split: ", own.text("split")));
-  }
-  for (const fs::path& file : files) {
-    if (!known.contains(file)) continue;
+  const std::vector<fs::path> shared = read_by_both(files, theirs);
+  if (shared.empty() && own.text("split") != "all")
+    doubt_part_of_others(files[0].string(), own.text("split"), look);
+  for (const fs::path& file : shared) {
     look.doubt(cat("files of the training data that the ", word_of(look.role), " data read, too"),
                "name other files, or give both the same files and validation_share with split: train and "
                "split: validation",

@@ -52,13 +52,11 @@ class LabelTally {
     if (without_area_ > shapes_.boxes()) {
       faults_.doubt("lines most of which are boxes without an area", kFormOfLine, first_without_area_).stops =
           true;
-      ++summary_.faulty_files;
     }
     if (shapes_.seem_corners()) {
       faults_
           .doubt("lines that seem to be \"class x1 y1 x2 y2\", corners", kFormOfLine, shapes_.first_outside())
           .stops = true;
-      ++summary_.faulty_files;
     }
     summary_.faults = std::move(faults_.doubts);
     summary_.doubts = std::move(doubts_.doubts);

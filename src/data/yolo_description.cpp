@@ -34,8 +34,14 @@ void refuse_marked_encoding(const fs::path& path, std::string_view text) {
 
 // Names of classes are written to JSON, which holds no other text, and letters that are lost there may be all
 // that tells two of them apart.
-void refuse_other_letters(const fs::path& path, std::string_view text) {
+void refuse_other_letters(const fs::path& path, std::string_view text,
+                          const std::vector<std::string>& names) {
   if (first_invalid_utf8(raw_bytes(text)) == text.size()) return;
+  const auto is_valid = [](const std::string& name) {
+    const std::string line = name + "\n";  // which a last letter may not reach into
+    return first_invalid_utf8(raw_bytes(line)) == line.size() && name.find("\ufffd") == std::string::npos;
+  };
+  if (std::ranges::all_of(names, is_valid)) return;
   throw Error(ExitCode::kBadData, path.string(),
               "is no text in UTF-8, as older programs write letters with accents",
               "convert it: iconv -f WINDOWS-1252 -t UTF-8 FILE");
@@ -294,10 +300,10 @@ std::vector<std::string> read_class_names(const fs::path& path) {
   const std::string text = text_of_file(path);
   const bool yaml = is_yaml(path, text);
   if (!yaml) refuse_marked_encoding(path, text);
-  // The parser of YAML knows the encodings that are marked.
-  if (encoding_of_text(raw_bytes(text)).name.empty()) refuse_other_letters(path, text);
+  // The parser of YAML knows the encodings that are marked; comments of a file may be in any.
   std::vector<std::string> names =
       yaml ? as_data([&] { return names_of_root(parse_yaml(text, path.string())); }) : names_of_lines(text);
+  refuse_other_letters(path, text, names);
   if (names.empty())
     throw Error(ExitCode::kBadData, path.string(), "names no class", "write one name a line");
   return names;

@@ -6,6 +6,7 @@
 
 #include "autotrain/error.h"
 #include "autotrain/log.h"
+#include "base/mapped_file.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -38,12 +39,28 @@ std::vector<fs::path> label_places(const LabelledFiles& files, int64_t image) {
   return {label_beside(path), fs::path(path).replace_extension(".txt")};
 }
 
-void find_label(LabelledFiles& files, int64_t image) {
+// Whether a text begins with a number, as labels do, or is empty: a caption may lie beside its image, too.
+bool begins_as_labels(const fs::path& path) {
+  const MappedFile file(path);
+  const auto* const bytes = reinterpret_cast<const char*>(file.bytes().data());
+  const std::string_view text = trim(without_byte_order_mark({bytes, file.bytes().size()}));
+  double number = 0;
+  return text.empty() || parse_real(text.substr(0, text.find_first_of(" \t\r\n,;")), number);
+}
+
+// @param captions texts beside images that are no label files, although others of these have one in a folder.
+void find_label(LabelledFiles& files, int64_t image, std::vector<std::string>& captions) {
   const std::vector<fs::path> places = label_places(files, image);
+  std::error_code none;
   for (const fs::path& place : places) {
     for (const char* const ending : {".txt", ".TXT"}) {  // the latter as some programs of Windows write it
       const fs::path label = fs::path(place).replace_extension(ending);
       if (!is_file(label)) continue;
+      const bool beside = &place != places.data();
+      if (beside && fs::is_directory(places[0].parent_path(), none) && !begins_as_labels(label)) {
+        captions.push_back(label.string());
+        continue;
+      }
       files.label_files.add(label.string());
       files.labelled.push_back(true);
       return;
@@ -132,7 +149,12 @@ fs::path label_folder(const fs::path& images) {
 LabelledFiles with_label_files(FoundImages found, std::optional<int64_t> limit) {
   LabelledFiles files{.where = std::move(found.where), .images = found.folder, .labels = found.labels};
   for (const std::string& name : found.names) files.names.add(name);
-  for (int64_t i = 0; i < files.names.size(); ++i) find_label(files, i);
+  std::vector<std::string> captions;
+  for (int64_t i = 0; i < files.names.size(); ++i) find_label(files, i, captions);
+  if (!captions.empty())
+    log::warn("data", cat(files.where, ": ", captions.size(),
+                          " texts beside images do not begin with a class's number, and are no labels: ",
+                          some_of(captions)));
   const LabelPaths paths(files);
   warn_of_common_labels(paths, files.where);
   if (!found.some) warn_of_lone_labels(paths, files.where);

@@ -32,17 +32,28 @@ std::optional<int64_t> read_number(const fs::path& path) {
 
 struct CgroupFiles {
   const char* limit;
+  const char* throttled;  // a limit beyond which the kernel stops processes for so long that they hang
   const char* usage;
   const char* reclaimable;  // a row of memory.stat: file pages the kernel drops under pressure
 };
 
-constexpr CgroupFiles kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
-constexpr CgroupFiles kVersion2 = {"memory.max", "memory.current", "inactive_file"};
+constexpr CgroupFiles kVersion1 = {"memory.limit_in_bytes", nullptr, "memory.usage_in_bytes",
+                                   "total_inactive_file"};
+constexpr CgroupFiles kVersion2 = {"memory.max", "memory.high", "memory.current", "inactive_file"};
+
+// Nothing: there is none.
+std::optional<int64_t> limit_of(const fs::path& folder, const CgroupFiles& files) {
+  std::optional<int64_t> least;
+  for (const char* const name : {files.limit, files.throttled}) {
+    const auto limit = name == nullptr ? std::nullopt : read_number(folder / name);
+    if (limit && *limit < least.value_or(kNoLimit)) least = limit;
+  }
+  return least;
+}
 
 void add_cgroup(std::vector<MemoryBound>& bounds, const Cgroup& group, const CgroupFiles& files) {
-  const auto limit = read_number(group.folder / files.limit);
-  const auto usage = read_number(group.folder / files.usage);
-  if (!limit || !usage || *limit >= kNoLimit) return;
+  const auto limit = limit_of(group.folder, files), usage = read_number(group.folder / files.usage);
+  if (!limit || !usage) return;
   const int64_t reclaimable = read_kernel_table(group.folder / "memory.stat")[files.reclaimable];
   bounds.push_back({"cgroup " + group.name, *limit, std::max<int64_t>(0, *usage - reclaimable)});
 }

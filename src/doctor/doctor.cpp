@@ -20,6 +20,7 @@ constexpr double kWorthIt = 1.05;        // gain of a cure that names the cause
 constexpr double kFarAhead = 2;          // times as fast as training, loading alone is not waited for
 constexpr int64_t kSmaller = 4;          // times, that a smaller micro-batch is smaller, a larger one larger
 constexpr double kSameTime = 0.8;        // of a micro-batch's time, that a smaller one takes
+constexpr double kSteady = 0.8;          // of the faster trial's speed, that the slower one has
 constexpr int64_t kSleepers = 16;        // loader threads that wait for a disk need no core
 constexpr const char* kLargerBatch = "larger_batch";  // no cure: it learns otherwise
 
@@ -51,6 +52,7 @@ class Doctor {
     found_.loading = try_loading(next({}), found_.plan.micro_batch, options_.seconds / 2);
     for (Cure& cure : candidates(recipe)) attempt(std::move(cure));
     measure_again();
+    try_again();
     std::ranges::stable_sort(found_.cures, std::greater{}, &Cure::gain);
     conclude();
     return std::move(found_);
@@ -165,40 +167,66 @@ class Doctor {
                : 0;
   }
 
-  bool launches_bound_it() const {
-    const SizeRate planned{found_.plan.micro_batch, found_.before.samples_per_second};
-    for (const Cure& cure : found_.cures) {
-      if (!cure.failure.empty()) continue;
-      const double rate = cure.after.samples_per_second;
-      if (cure.cause == "smaller_micro_batch")
-        return bound_by_launches(planned, {smaller_micro_batch(), rate});
-      if (cure.cause == kLargerBatch) return bound_by_launches({larger_batch(), rate}, planned);
-    }
-    return false;
+  // Whether a trial with more or fewer samples shows it, whichever of the trials of each is taken.
+  bool names_launches(const Cure& cure) const {
+    if (!cure.failure.empty()) return false;
+    const int64_t planned = found_.plan.micro_batch;
+    if (cure.cause == "smaller_micro_batch")
+      return bound_by_launches({planned, found_.slowest_before}, {smaller_micro_batch(), cure.fastest});
+    return cure.cause == kLargerBatch && bound_by_launches({larger_batch(), cure.after.samples_per_second},
+                                                           {planned, found_.before.samples_per_second});
   }
 
-  void attempt(Cure cure) {
-    options_.progress(cat("trying ", join(cure.settings, ", ")));
+  bool launches_bound_it() const {
+    return std::ranges::any_of(found_.cures, [&](const Cure& cure) { return names_launches(cure); });
+  }
+
+  // Fills what comes of a cure, and of two trials of it the slower one.
+  void try_cure(Cure& cure) {
     try {
-      cure.after = try_training(next(cure.settings), options_.seconds);
+      Trial trial = try_training(next(cure.settings), options_.seconds);
+      const double rate = trial.samples_per_second;
+      const bool first = cure.fastest == 0;
+      cure.fastest = std::max(cure.fastest, rate);
+      if (first || rate < cure.after.samples_per_second) cure.after = std::move(trial);
     } catch (const Error& error) {
       if (error.code() == ExitCode::kInterrupted) throw;
       cure.failure = error.what();
     } catch (const std::exception& error) {
       cure.failure = error.what();
     }
+  }
+
+  void attempt(Cure cure) {
+    options_.progress(cat("trying ", join(cure.settings, ", ")));
+    try_cure(cure);
     found_.cures.push_back(std::move(cure));
+  }
+
+  void take_gain(Cure& cure) const {
+    cure.gain = cure.failure.empty() ? cure.after.samples_per_second / found_.before.samples_per_second : 0;
+  }
+
+  // Other work of the machine during a single trial would name causes that are not there.
+  void try_again() {
+    for (Cure& cure : found_.cures) {
+      if (!(cure.gain > kWorthIt) && !names_launches(cure)) continue;
+      options_.progress(cat("trying ", join(cure.settings, ", "), ", again"));
+      try_cure(cure);
+      take_gain(cure);
+    }
   }
 
   // Files that trials have read are in memory afterwards, and the machine may have become slower or faster:
   // the recipe as it is gets the last word too, and the better of both times.
   void measure_again() {
+    found_.slowest_before = found_.before.samples_per_second;
     if (found_.cures.empty()) return;
     options_.progress("training as the recipe says, again");
     const Trial again = try_training(next({}), options_.seconds);
+    found_.slowest_before = std::min(found_.slowest_before, again.samples_per_second);
     if (again.samples_per_second > found_.before.samples_per_second) found_.before = again;
-    for (Cure& cure : found_.cures)
-      cure.gain = cure.after.samples_per_second / found_.before.samples_per_second;
+    for (Cure& cure : found_.cures) take_gain(cure);
   }
 
   // The cure that helped most names the cause; without one, where the time goes does.
@@ -212,7 +240,15 @@ class Doctor {
                      : launches_bound_it() ? "launch_overhead"
                                            : "compute";
     }
-    found_.verdict = sentence();
+    found_.verdict = sentence() + unsteady();
+  }
+
+  std::string unsteady() const {
+    const double fastest = found_.before.samples_per_second;
+    if (found_.slowest_before >= kSteady * fastest) return "";
+    return cat("; the machine was not steady: the same recipe trained on ",
+               format_rate(found_.slowest_before), " to ", format_rate(fastest),
+               " samples a second, so that figures say little (try longer --seconds, without other work)");
   }
 
   std::string sentence() const {
@@ -277,7 +313,7 @@ class Doctor {
 }  // namespace
 
 bool bound_by_launches(const SizeRate& whole, const SizeRate& smaller) {
-  return smaller.seconds() > kSameTime * whole.seconds();
+  return smaller.seconds() > kSameTime * whole.seconds() && whole.seconds() > kSameTime * smaller.seconds();
 }
 
 bool loading_may_hold_back(double loading_rate, double training_rate) {

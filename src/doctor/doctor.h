@@ -15,15 +15,17 @@ namespace autotrain {
 struct Cure {
   std::string cause;  ///< what it would be a cure for; larger_batch: none, for it learns otherwise
   std::vector<std::string> settings;  ///< as `--set` takes them
-  Trial after;
-  double gain = 0;           ///< samples per second, after ÷ before; 0: it failed
-  std::string failure = {};  ///< why
+  Trial after;                        ///< the slower of its trials, where it was tried twice
+  double fastest = 0;                 ///< samples per second of the faster one
+  double gain = 0;                    ///< samples per second, after ÷ before; 0: it failed
+  std::string failure = {};           ///< why
 };
 
 /// What bounds a recipe on this machine, and what helps.
 struct Diagnosis {
   BatchPlan plan;
-  Trial before;
+  Trial before;               ///< the faster of its trials
+  double slowest_before = 0;  ///< samples per second of the slower one
   LoadingFigures loading;
   std::optional<StepProfile> step = {};
   /// storage | decode | copy | prefetch | threads | loader_threads | micro_batch | smaller_micro_batch |
@@ -50,12 +52,15 @@ struct SizeRate {
 };
 
 /// Whether a micro-batch takes nearly the same time with clearly fewer samples: then starting operators, and
-/// reading weights, costs what it costs, and computing next to nothing.
+/// reading weights, costs what it costs, and computing next to nothing. Clearly more time for fewer samples
+/// is the time of something else.
 bool bound_by_launches(const SizeRate& whole, const SizeRate& smaller);
 
 /// Whether training may wait for loading, by samples per second: alone it is less than twice as fast.
 bool loading_may_hold_back(double loading_rate, double training_rate);
 
+/// What gains or names a cause is tried twice, and so is the recipe as it is: what is said holds of either
+/// trial.
 /// @throws Error as loading, planning and training do: what would stop a run stops the doctor.
 Diagnosis diagnose(const DoctorOptions& options, const MachineFigures& machine);
 

@@ -60,18 +60,22 @@ Error diverged(const Session& session, const QueuedUpdate& update, const UpdateO
   const std::string rolled =
       state.totals.rollbacks > 0 ? cat(", after ", state.totals.rollbacks, " rollbacks") : "";
   const bool rolls_back = session.recipe.divergence.policy == DivergencePolicy::kRollback;
-  return Error(ExitCode::kDiverged, cat("update ", state.position.updates + 1),
-               cat(skips, skips == 1 ? " update was" : " updates in a row were", " not finite", rolled,
-                   why_here, "; loss ", outcome.loss, ", gradient norm ", outcome.grad_norm, gradient,
-                   update.first_buffer.empty()
-                       ? ""
-                       : cat(", the buffer ", update.first_buffer, " is the first that is not"),
-                   data.empty() ? "" : "\n  " + data,
-                   layer.empty() ? "" : "\n  first layer whose output is not finite: " + layer),
-               cat(data.empty() ? "" : "correct that sample or leave it out; otherwise ",
-                   "lower optimizer.lr, add optimizer.clip_norm or schedule.warmup, or use "
-                   "execution.precision: fp32",
-                   rolls_back ? "" : ", or divergence.policy: rollback"));
+  // The only one may be of the weights that failed.
+  const bool kept_too_few = rolls_back && !why_here.empty() && session.recipe.checkpoint.keep == 1;
+  return Error(
+      ExitCode::kDiverged, cat("update ", state.position.updates + 1),
+      cat(skips, skips == 1 ? " update was" : " updates in a row were", " not finite", rolled, why_here,
+          "; loss ", outcome.loss, ", gradient norm ", outcome.grad_norm, gradient,
+          update.first_buffer.empty()
+              ? ""
+              : cat(", the buffer ", update.first_buffer, " is the first that is not"),
+          data.empty() ? "" : "\n  " + data,
+          layer.empty() ? "" : "\n  first layer whose output is not finite: " + layer),
+      cat(data.empty() ? "" : "correct that sample or leave it out; otherwise ",
+          kept_too_few ? "set checkpoint.keep to 2, so that there is one to go back to; otherwise " : "",
+          "lower optimizer.lr, add optimizer.clip_norm or schedule.warmup, or use "
+          "execution.precision: fp32",
+          rolls_back ? "" : ", or divergence.policy: rollback"));
 }
 
 }  // namespace autotrain

@@ -81,6 +81,7 @@ void settle_best(const Recipe& recipe, Position& position) {
   position.best_for_patience = 0;
   position.patience_begun = false;
   position.evaluations_since_best = 0;
+  position.plateau.best.reset();
 }
 
 bool counts(const EvaluationRecord& evaluation, const std::string& figure, bool was_finite) {

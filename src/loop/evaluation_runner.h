@@ -25,8 +25,9 @@ class EvaluationRunner {
   Saver& saver_;
 };
 
-/// Begins the search for the best anew where the one so far was found by another monitor or loss, or on other
-/// data, before a resume that changed them: such figures do not compare.
+/// Begins the search for the best, and for that of a schedule that follows evaluations, anew where the one so
+/// far was found by another monitor or loss, or on other data, before a resume that changed them: such
+/// figures do not compare.
 void settle_best(const Recipe& recipe, Position& position);
 
 /// Whether a figure that is not finite, or one that is, counts as an evaluation without or with improvement.

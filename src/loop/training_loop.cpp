@@ -161,6 +161,7 @@ void TrainingLoop::train_window() {
   const WindowRunner::End end = windows_.run(samples, decide, queued_);
   told_last_update_ = end == WindowRunner::End::kQueued;
   if (end == WindowRunner::End::kStopped) stop(windows_.stopped_by());
+  if (end == WindowRunner::End::kDropped && !stopping() && !roll_back_for_) windows_.restart();
   if (end != WindowRunner::End::kQueued) return;
   if (somebody_acts()) return read_queued_update();
   // Whether this one was applied decides whether the next window is cut otherwise, or there is none.
@@ -173,6 +174,12 @@ void TrainingLoop::train_window() {
 bool TrainingLoop::somebody_acts() const {
   return bench_.device->torch_device().is_cpu() || callbacks_.follow_updates() ||
          !bench_.task->idle_after_step();
+}
+
+// The window after an update is begun as that of the next number, before it is known that the one before was
+// applied.
+bool TrainingLoop::goes_by_number() const {
+  return bench_.optimizer->takes_turns() || !bench_.task->idle_begin_update();
 }
 
 UpdateInfo TrainingLoop::info_of(int64_t update, int64_t cursor) const {
@@ -234,8 +241,11 @@ void TrainingLoop::note_stage() {
 
 // The update before decides whether there is another one, and with which learning rate.
 std::optional<WindowRunner::Application> TrainingLoop::decide_update() {
+  const bool counted_on = queued_.figures.valid();
+  const int64_t before = position_.updates;
   read_queued_update();
   if (stopping() || roll_back_for_) return std::nullopt;
+  if (counted_on && position_.updates == before && goes_by_number()) return std::nullopt;  // begun anew
   const bool may_be_the_last = recipe_.divergence.policy == DivergencePolicy::kStop ||
                                position_.consecutive_skips + 1 >= recipe_.stop.max_skipped;
   const auto in_updates = [&](int64_t count) {

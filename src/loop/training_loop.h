@@ -51,6 +51,7 @@ class TrainingLoop {
   void record_applied(const UpdateOutcome& outcome, const UpdateTimes::Spent& spent);
   std::optional<GradientNoise> take_noise(const WindowNorms& norms, int64_t stride, NoiseBlocks& blocks);
   bool somebody_acts() const;
+  bool goes_by_number() const;
   void after_step();
   void look_at_states();
   UpdateInfo info_of(int64_t update, int64_t cursor) const;

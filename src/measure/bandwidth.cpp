@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "measure/random_numbers.h"
+#include "measure/timing.h"
 
 // Several versions in one program, the widest that the processor has chosen at its start: half the width
 // reads a first-level cache at half the speed. Under the thread sanitizer one, since it would watch what
@@ -23,8 +24,7 @@
 namespace autotrain {
 namespace {
 
-constexpr double kPassSeconds = 0.02;
-constexpr int kLeastPasses = 3, kPasses = 12;
+constexpr PassRule kPasses;
 constexpr int64_t kQueuedBytes = kGiB, kMostQueued = 64;
 constexpr int64_t kBlock = 128;  // floats: enough independent sums to hide the latency of an addition
 
@@ -61,14 +61,8 @@ double cpu_rate(int64_t bytes, double seconds) {
   const int64_t floats = std::max(round_up(bytes / threads / 4, kBlock), kBlock);
   std::vector<torch::Tensor> parts;
   for (int64_t i = 0; i < threads; ++i) parts.push_back(torch::ones({floats}));
-  int64_t repeats = 1;  // so many that starting the threads takes next to none of a pass
-  double best = pass_seconds(parts, repeats);
-  for (; best < kPassSeconds; best = pass_seconds(parts, repeats)) repeats *= 2;
-  const Stopwatch all;
-  for (int i = 1; i < kPasses && (i < kLeastPasses || all.seconds() < seconds); ++i) {
-    best = std::min(best, pass_seconds(parts, repeats));
-  }
-  return static_cast<double>(repeats * threads * floats * 4) / best;
+  const auto time_pass = [&](int64_t repeats) { return pass_seconds(parts, repeats); };
+  return static_cast<double>(threads * floats * 4) / seconds_of_repeat(time_pass, {.seconds = seconds});
 }
 
 // Several readings are queued at once where one would take no longer than its launch.
@@ -78,7 +72,7 @@ double gpu_rate(const Device& device, int64_t bytes, double seconds) {
       std::clamp<int64_t>(kQueuedBytes / static_cast<int64_t>(values.nbytes()), 1, kMostQueued);
   double best = 0;
   const Stopwatch all;
-  for (int i = 0; i <= kPasses && (i < kLeastPasses || all.seconds() < seconds); ++i) {
+  for (int i = 0; i <= kPasses.most && (i < kPasses.least || all.seconds() < seconds); ++i) {
     device.synchronize();
     const Stopwatch watch;
     for (int64_t r = 0; r < repeats; ++r) values.sum();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/math/distributions/binomial.hpp>
 #include <cmath>
+#include <limits>
 
 namespace autotrain {
 
@@ -26,6 +27,24 @@ std::optional<MedianInterval> median_interval(const std::vector<double>& sorted)
   while (rank < sorted.size() / 2 && boost::math::cdf(below, static_cast<double>(rank)) <= 0.025) ++rank;
   if (rank == 0) return std::nullopt;
   return MedianInterval{sorted[rank - 1], sorted[sorted.size() - rank]};
+}
+
+double seconds_of_repeat(const std::function<double(int64_t repeats)>& time_pass, const PassRule& rule) {
+  int64_t repeats = 1;
+  int passes = 0;
+  double quickest = std::numeric_limits<double>::infinity(), spent = 0;
+  while (passes < rule.least || (passes < rule.most && spent < rule.seconds)) {
+    const double pass = time_pass(repeats);
+    spent += pass;
+    if (pass < rule.pass_seconds) {
+      repeats *= 2;
+      passes = 0;
+      continue;
+    }
+    quickest = std::min(quickest, pass / static_cast<double>(repeats));
+    ++passes;
+  }
+  return quickest;
 }
 
 std::optional<RepeatEnd> repeat_end(const std::vector<double>& latencies, double seconds,

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -25,6 +27,18 @@ struct MedianInterval {
 /// From order statistics: the values that have so few below (above) them that this had a probability of at
 /// most 2.5 % if the true median lay beyond. Nothing of fewer than six values, which cannot tell.
 std::optional<MedianInterval> median_interval(const std::vector<double>& sorted);
+
+/// How often a short work is timed that is repeated many times over in a pass.
+struct PassRule {
+  double pass_seconds = 0.02;  ///< of the shortest pass that counts, so that starting one takes next to none
+  int least = 3, most = 12;    ///< passes that count
+  double seconds = 1;          ///< of all passes, after which the least are enough
+};
+
+/// Seconds of one repeat in the quickest pass. Passes have twice as many repeats whenever one was too short:
+/// also after another had seemed long enough because the machine had other work.
+/// @param time_pass what so many repeats took, in seconds above 0.
+double seconds_of_repeat(const std::function<double(int64_t repeats)>& time_pass, const PassRule& rule);
 
 /// When enough was repeated.
 struct RepeatRule {

@@ -81,7 +81,8 @@ std::string cure_of_samples(const InputInfo& taken, torch::ScalarType given) {
   if (taken.type != torch::kFloat32 && given == torch::kFloat32) {
     const bool is_name = taken.name.find(' ') == std::string::npos;
     return cat(
-        "data.train.inputs makes float32 of a .npy file, and arrays keep whole numbers and bool: arrays: [",
+        "data.train.inputs makes float32 of a .npy file, and arrays keep whole numbers and bool (bytes of "
+        "three or four axes are images: save int64): arrays: [",
         is_name ? taken.name : "tokens", "=FILE.npy] in its place; or change data.train");
   }
   return "export it with an --example of such samples, or change data.train";

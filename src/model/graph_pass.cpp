@@ -192,6 +192,24 @@ bool only_moves(const Node& node) {
   return std::ranges::find(kOnlyMove, bare) != kOnlyMove.end();
 }
 
+// The kernels of group normalisation take it that inputs, and the gradient beside them, lie alike, which
+// LibTorch sees to before it calls them. The trace has nothing of that, for contiguous tensors do; images
+// with their channels last do not where the gradient comes from a layer that flattened them. On the way back
+// they are contiguous in any case: with channels last a kernel that is not to give the gradient of the images
+// writes to it all the same (LibTorch 2.11).
+void lay_alike(const Node& node, std::vector<IValue>& arguments) {
+  const auto lay = [&](size_t number, c10::MemoryFormat format) {
+    arguments[number] = arguments[number].toTensor().contiguous(format);
+  };
+  if (node.name == "aten::native_group_norm_backward") {
+    lay(0, c10::MemoryFormat::Contiguous);
+    lay(1, c10::MemoryFormat::Contiguous);
+  } else if (node.name == "aten::native_group_norm") {
+    const torch::Tensor& inputs = arguments[0].toTensor();
+    lay(0, inputs.is_cpu() ? inputs.suggest_memory_format() : c10::MemoryFormat::Contiguous);
+  }
+}
+
 }  // namespace
 
 Pass::Pass(std::shared_ptr<const Graph> graph, std::vector<torch::Tensor> tensors)
@@ -312,6 +330,7 @@ void Pass::call(const Node& node, std::vector<IValue>& stack) {
   stack.clear();
   for (const Argument& argument : node.arguments) stack.push_back(value_of(argument));
   if (node.op) {
+    lay_alike(node, stack);
     node.op->callBoxed(stack);
   } else {
     stack = {computed(node.size_operator, stack)};

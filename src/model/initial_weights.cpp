@@ -8,6 +8,7 @@
 #include "autotrain/error.h"
 #include "base/text.h"
 #include "checkpoint/finite_weights.h"
+#include "checkpoint/safetensors.h"
 #include "model/compressed_file.h"
 #include "model/models.h"
 #include "recipe/patterns.h"
@@ -146,6 +147,7 @@ class Taking {
                       quote(source->second), " and ", quote(entry.name)),
                   "write an expression that matches one of them");
     }
+    check_type_is_read(*recipe_.file, entry);
     const torch::Tensor& tensor = found->second;
     if (tensor.is_floating_point() && !at::isFloatingType(entry.dtype)) {
       throw Error(

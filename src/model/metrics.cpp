@@ -49,6 +49,13 @@ struct Classified {
         samples(prediction.size(0)) {}
 
   torch::Tensor number_counted() const { return counts.sum(torch::kFloat64); }
+
+  // 1 of each that counts, which is not a number where its prediction is none: what is summed is none then.
+  // @param deciding the largest logits, which kernels take one that is not a number for: [n, k].
+  torch::Tensor weight(const torch::Tensor& deciding) const {
+    const torch::Tensor none = deciding.isnan().any(1).logical_and_(counts);
+    return counts.to(torch::kFloat64).masked_fill_(none, kUnknown);
+  }
   torch::Tensor number_of_samples() const {
     return at::full({}, samples, counts.options().dtype(torch::kFloat64));
   }
@@ -57,6 +64,18 @@ struct Classified {
   torch::Tensor truth;   // [n]
   torch::Tensor counts;  // [n] bool
   int64_t samples;       // of one target each: n
+};
+
+// What is chosen of each row, and how much that counts.
+struct Choices {
+  explicit Choices(const Classified& c)
+      : classes(c.logits.argmax(1)),
+        weight(c.weight(c.logits.gather(1, classes.unsqueeze(1)))),
+        right((classes == c.truth).to(torch::kFloat64) * weight) {}
+
+  torch::Tensor classes;  // [n]
+  torch::Tensor weight;   // [n] float64
+  torch::Tensor right;    // likewise, 0 of the others
 };
 
 // Of a state {right, counted, samples}: a share of samples where each has one target that counts, as a class
@@ -71,8 +90,7 @@ std::shared_ptr<const PredictionMetric> accuracy(const std::string& name, const 
   return std::make_shared<FunctionMetric>(
       [o](const torch::Tensor& prediction, const torch::Tensor& target) {
         const Classified c(prediction, target, o.ignore_index);
-        const torch::Tensor right = (c.logits.argmax(1) == c.truth).logical_and_(c.counts);
-        return sums_of({count_true(right), c.number_counted(), c.number_of_samples()});
+        return sums_of({Choices(c).right.sum(), c.number_counted(), c.number_of_samples()});
       },
       [name](const MetricState& whole) {
         return std::vector<Figure>{mean_of(name, share_of_targets(whole), whole, as_it_is)};
@@ -86,9 +104,9 @@ std::shared_ptr<const PredictionMetric> top(const std::string& name, const Metri
       [o, k](const torch::Tensor& prediction, const torch::Tensor& target) {
         const Classified c(prediction, target, o.ignore_index);
         if (c.logits.size(1) <= k) return MetricState{};
-        const torch::Tensor best = std::get<1>(c.logits.topk(k, 1));
-        const torch::Tensor right = (best == c.truth.unsqueeze(1)).any(1).logical_and_(c.counts);
-        return sums_of({count_true(right), c.number_counted(), c.number_of_samples()});
+        const auto [logits, best] = c.logits.topk(k, 1);
+        const torch::Tensor right = (best == c.truth.unsqueeze(1)).any(1).to(torch::kFloat64);
+        return sums_of({(right * c.weight(logits)).sum(), c.number_counted(), c.number_of_samples()});
       },
       [name](const MetricState& whole) {
         return std::vector<Figure>{mean_of(name, share_of_targets(whole), whole, as_it_is)};
@@ -131,11 +149,13 @@ std::shared_ptr<const PredictionMetric> calibration_error(const std::string& nam
       });
 }
 
-// [K, K]: how many of each class (row) were taken for each class (column).
+// [K, K]: how many of each class (row) were taken for each class (column). A prediction that is not a number
+// takes them for none.
 torch::Tensor confusion(const Classified& c) {
   const int64_t classes = c.logits.size(1);
-  const torch::Tensor weight = c.counts.to(torch::kFloat64);
-  const torch::Tensor cell = c.truth.clamp_min(0) * classes + c.logits.argmax(1);
+  const Choices choices(c);
+  const torch::Tensor weight = choices.weight.nan_to_num();
+  const torch::Tensor cell = c.truth.clamp_min(0) * classes + choices.classes;
   return at::zeros({classes * classes}, weight.options())
       .index_add_(0, cell.clamp_max(classes * classes - 1), weight)
       .view({classes, classes});
@@ -170,28 +190,33 @@ std::shared_ptr<const PredictionMetric> confusion_matrix(const std::string& name
 
 // ------------------------------------------------------------------ precision and recall
 
+// 1 where a label is predicted to hold and 0 where not, in float64.
+torch::Tensor predicted_labels(const torch::Tensor& prediction) {
+  return (prediction > 0).to(torch::kFloat64).masked_fill_(prediction.isnan(), kUnknown);
+}
+
 // [3, K] per class or label: right, predicted, true.
 torch::Tensor class_counts(const torch::Tensor& prediction, const torch::Tensor& target,
                            const MetricOptions& o) {
   if (o.kind == TargetKind::kLabels) {
-    const torch::Tensor predicted = label_rows(prediction > 0).to(torch::kFloat64),
+    const torch::Tensor predicted = label_rows(predicted_labels(prediction)),
                         truth = label_rows(target.reshape_as(prediction) > 0.5).to(torch::kFloat64);
     return at::stack({(predicted * truth).sum(0), predicted.sum(0), truth.sum(0)});
   }
   const Classified c(prediction, target, o.ignore_index);
-  const torch::Tensor weight = c.counts.to(torch::kFloat64), chosen = c.logits.argmax(1);
+  const Choices choices(c);
   const torch::Tensor truth = c.truth.clamp(0, c.logits.size(1) - 1);
-  const torch::Tensor right = (chosen == c.truth).to(torch::kFloat64) * weight;
-  const torch::Tensor counts = at::zeros({3, c.logits.size(1)}, weight.options());
-  counts[0].index_add_(0, chosen, right);
-  counts[1].index_add_(0, chosen, weight);
-  counts[2].index_add_(0, truth, weight);
+  const torch::Tensor counts = at::zeros({3, c.logits.size(1)}, choices.weight.options());
+  counts[0].index_add_(0, choices.classes, choices.right);
+  counts[1].index_add_(0, choices.classes, choices.weight);
+  counts[2].index_add_(0, truth, choices.weight);
   return counts;
 }
 
 struct ClassCounts {
   double right = 0, predicted = 0, true_ones = 0;
 
+  bool known() const { return !std::isnan(predicted + true_ones); }  // all predictions are numbers
   bool occurs() const { return predicted + true_ones > 0; }
   double precision() const { return right / predicted; }  // NaN when it was never predicted
   double recall() const { return right / true_ones; }     // NaN when it never occurs
@@ -212,6 +237,7 @@ double macro_mean(const std::vector<ClassCounts>& counts, TargetKind kind,
                   double (ClassCounts::*figure)() const) {
   double sum = 0, classes = 0;
   for (const ClassCounts& c : counts) {
+    if (!c.known()) return kUnknown;
     if (!c.occurs() && kind == TargetKind::kClasses) continue;
     const double value = (c.*figure)();
     sum += std::isnan(value) ? 0 : value;
@@ -268,12 +294,13 @@ std::shared_ptr<const PredictionMetric> per_class(const std::string& name, const
 }
 
 std::shared_ptr<const PredictionMetric> label_accuracy(const std::string& name, const MetricOptions&) {
-  return mean_metric(name, share_to_raise(),
-                     [](const torch::Tensor& prediction, const torch::Tensor& target) {
-                       const torch::Tensor right = (prediction > 0) == (target.reshape_as(prediction) > 0.5);
-                       return sums_of({count_true(right), at::full({}, static_cast<double>(right.numel()),
-                                                                   right.options().dtype(torch::kFloat64))});
-                     });
+  return mean_metric(
+      name, share_to_raise(), [](const torch::Tensor& prediction, const torch::Tensor& target) {
+        const torch::Tensor truth = (target.reshape_as(prediction) > 0.5).to(torch::kFloat64);
+        const torch::Tensor wrong = (predicted_labels(prediction) - truth).abs().sum();
+        const torch::Tensor all = at::full({}, static_cast<double>(truth.numel()), truth.options());
+        return sums_of({all - wrong, all});
+      });
 }
 
 // ------------------------------------------------------------------ numbers

@@ -27,11 +27,6 @@ namespace {
 
 namespace jit = torch::jit;
 
-std::string digest_of(const fs::path& path) {
-  const std::string bytes = read_file(path, int64_t{1} << 40);
-  return cat(bytes.size(), " ", ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
-
 // What went wrong stands last, below the traces of the script and above those of this program; of arguments
 // that do not fit it stands first.
 std::string reason_of(const std::string& text) {
@@ -172,7 +167,7 @@ class Scripted final : public Network {
         chosen_(std::move(chosen)),
         target_is_number_(target_is_number),
         module_(load_script(path_)),
-        digest_(digest_of(path_)) {
+        digest_(digest_of_script(path_)) {
     check_script_trains(module_, path_);
     check_arguments();
     assigned_ = assigned_buffers(module_, path_);
@@ -507,6 +502,11 @@ std::shared_ptr<Network> make_torchscript(const Parameters& p, const SampleShape
 }
 
 }  // namespace
+
+std::string digest_of_script(const fs::path& path) {
+  const std::string bytes = read_file(path, int64_t{1} << 40);
+  return cat(bytes.size(), " ", ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
 
 void write_torchscript(const fs::path& from, const std::vector<NamedTensor>& tensors, const fs::path& to) {
   const torch::NoGradGuard no_gradients;

@@ -1,11 +1,16 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "autotrain/named_tensor.h"
 
 namespace autotrain {
+
+/// Tells whether such a file is what it was, as Network::fingerprint of its model does.
+/// @throws Error(kMissingFile, kInputOutput).
+std::string digest_of_script(const std::filesystem::path& path);
 
 /// Writes the TorchScript file `from` with these tensors in the place of its parameters and buffers.
 /// @param tensors under the names of the module, every one of its parameters among them.

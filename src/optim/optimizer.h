@@ -11,13 +11,12 @@
 #include <vector>
 
 #include "autotrain/named_tensor.h"
+#include "autotrain/update_info.h"
 #include "base/flat_layout.h"
 #include "optim/parameter_groups.h"
 #include "recipe/keys.h"
 
 namespace autotrain {
-
-struct UpdateInfo;
 
 /// The parameters of a module that are trained, in its order, each tensor once.
 std::vector<NamedTensor> trainable_parameters(const torch::nn::Module& module);
@@ -94,6 +93,9 @@ class Optimizer {
   /// Whether it may update this parameter in that update. Where not, its gradient is to be dropped before
   /// anything is made of it.
   virtual bool has_turn(size_t parameter) const { return in_turn_.empty() || in_turn_[parameter]; }
+
+  /// Whether the number of an update decides which parameters it may update.
+  virtual bool takes_turns() const { return !in_turn_.empty(); }
 
   /// Everything an exact continuation needs besides the parameters, or this rank's part of it. The live
   /// tensors, named `exp_avg.conv1.weight`, in a fixed order.

@@ -5,7 +5,7 @@
 
 #include "autotrain/named_tensor.h"
 #include "autotrain/recipe.h"
-#include "autotrain/task.h"
+#include "autotrain/update_info.h"
 
 namespace autotrain {
 

@@ -44,7 +44,7 @@ torch::Tensor PreconditionedNorm::squared() {
   begin_slice();  // the one before may have ended for lack of memory
   for (size_t i = 0; i < optimizer_.parameters().size(); ++i) {
     const torch::Tensor& gradient = optimizer_.parameters()[i].tensor.grad();
-    if (gradient.defined()) add(gradient, moment.values[i]);
+    if (optimizer_.has_turn(i) && gradient.defined()) add(gradient, moment.values[i]);
   }
   finish_slice();
   return (sum_ * correction).masked_fill(updates == 0, std::numeric_limits<double>::quiet_NaN());

@@ -22,7 +22,8 @@ class PreconditionedNorm {
   explicit PreconditionedNorm(const Optimizer& optimizer);
 
   /// Σ (g ÷ (√v̂ + ε))², of the gradients and the second moment as they are now. An element whose second
-  /// moment is 0 has had no gradient yet, and no metric: it does not count. Does not wait for the device.
+  /// moment is 0 has had no gradient yet, and no metric: it does not count, nor does a parameter whose turn
+  /// it is not. Does not wait for the device.
   /// @return scalar float64 on the device; NaN before the optimizer's first update.
   torch::Tensor squared();
 

@@ -57,7 +57,8 @@ void PlanCache::store(const std::string& key, const BatchPlan& plan) const {
     const nlohmann::ordered_json entry = {{"key", exact_text(key)}, {"plan", plan_to_json(plan)}};
     write_file_atomically(path_of(key), text_of_json(entry, 1));
   } catch (const Error& error) {
-    log::warn("plan", cat("the plan was not kept: ", error.what()));
+    log::warn("plan", cat("the plan was not kept: ", first_line(error.what()),
+                          ". Try: XDG_CACHE_HOME=FOLDER, or execution.search.plan_cache: false"));
   }
 }
 

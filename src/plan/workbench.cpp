@@ -54,7 +54,7 @@ std::unique_ptr<Optimizer> make_run_optimizer(const Recipe& recipe, Task& task, 
     if (make_own) {
       std::vector<size_t> all(parameters.size());
       std::iota(all.begin(), all.end(), size_t{0});
-      return make_own({.parameters = std::move(parameters), .groups = {{"all", 1, 0, false, all}}});
+      return make_own({.parameters = std::move(parameters), .groups = {{.name = "all", .parameters = all}}});
     }
     auto pieces = own_pieces(recipe, parameters, place);
     std::vector<bool> decayed = decayed_by_rule(task.module(), parameters);

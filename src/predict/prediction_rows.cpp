@@ -213,9 +213,16 @@ std::string PredictionRows::header() const {
 
 PredictionRows::Row PredictionRows::classes_row(const float* logits, const float* probabilities) const {
   Row row;
-  for (const int64_t best : largest(logits, width_, o_.top)) {
-    row.push_back({best});
-    if (!o_.class_names.empty()) row.push_back({name_of(best)});
+  const std::vector<int64_t> order = largest(logits, width_, o_.top);
+  const bool none = std::isnan(logits[order.front()]);  // outputs that are no numbers tell no class
+  const size_t cells_of_class = o_.class_names.empty() ? 1 : 2;
+  for (const int64_t best : order) {
+    if (none) {
+      row.resize(row.size() + cells_of_class, {probabilities[best]});
+    } else {
+      row.push_back({best});
+      if (!o_.class_names.empty()) row.push_back({name_of(best)});
+    }
     row.push_back({probabilities[best]});
   }
   if (o_.probabilities) {

@@ -67,9 +67,10 @@ DatasetPlace place_like(const Recipe& recipe) {
 // Says what may be named instead, by this run.
 [[noreturn]] void fail_source(const Recipe& recipe, const std::string& source) {
   if (source == "validation" || source == "test") {
-    throw Error(
-        ExitCode::kUsage, "--data", cat("the run has no ", source, " data"),
-        cat("give train, or the path of other samples; or name some: --set data.", source, ".dataset=…"));
+    throw Error(ExitCode::kUsage, "--data", cat("the run has no ", source, " data"),
+                cat("give train, or the path of other samples",
+                    fs::exists(source) ? cat(" (what lies here under that name is ./", source, ")") : "",
+                    "; or name some: --set data.", source, ".dataset=…"));
   }
   const std::string near = nearest(source, {"validation", "test", "train"});
   const std::string files = unlabelled_files(place_like(recipe).choice);

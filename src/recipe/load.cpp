@@ -252,6 +252,12 @@ Recipe finish(YamlNode tree, const std::string& name, const Merger& merger, cons
 Recipe load_recipe_file(const fs::path& path, const Catalog& catalog, const LoadOptions& options) {
   const Merger merger(catalog);
   YamlNode tree = Extender(options.variables, merger).load(path, path.string());
+  // Overrides change a recipe. An empty file, as a full disk or a pipe that was read before leaves it, is
+  // none.
+  if (tree.kind == Kind::kNull) {
+    tree.location = {path.string(), 0, 0};
+    return read_recipe(tree, catalog);
+  }
   return finish(std::move(tree), path.string(), merger, catalog, options);
 }
 

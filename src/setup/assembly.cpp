@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "checkpoint/finite_weights.h"
-#include "checkpoint/weight_files.h"
 #include "data/bad_samples.h"
 #include "data/channels_last.h"
 #include "data/fingerprint.h"
@@ -36,6 +35,7 @@
 #include "setup/own_loss_check.h"
 #include "setup/preloading.h"
 #include "setup/sample_check.h"
+#include "state/data_files.h"
 #include "step/autocast.h"
 #include "step/loss_terms.h"
 #include "step/precision.h"
@@ -234,14 +234,6 @@ void check_weights_of_file(const Recipe& recipe, const torch::nn::Module& module
 }
 
 }  // namespace
-
-std::string fingerprint_of_weights(const std::filesystem::path& named) {
-  const std::filesystem::path file = weights_named(named);
-  std::string all = fingerprint_of(file);
-  if (!is_weight_index(file)) return all;
-  for (const WeightShard& shard : read_weight_index(file)) all += "; " + fingerprint_of(shard.path);
-  return all;
-}
 
 Loader::Options resolve_loader(const LoaderRecipe& asked, const Device& device, MemoryFormat format,
                                int64_t ranks_here) {

@@ -44,10 +44,6 @@ struct Materials {
 Materials load_materials(const Recipe& recipe, std::optional<ResolvedBudget> settled = {},
                          std::shared_ptr<Ranks> ranks = {});
 
-/// Tells what a file of weights holds, or all files of an index, as fingerprint_of does.
-/// @throws Error as that, and as the index does.
-std::string fingerprint_of_weights(const std::filesystem::path& named);
-
 /// Everything that computes updates, with what `auto` means for it resolved.
 /// @throws Error(kBadRecipe) for int8, Error(kDoesNotFit) when the budget is too small.
 std::unique_ptr<Workbench> assemble(const Recipe& recipe, Materials materials);

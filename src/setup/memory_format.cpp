@@ -59,17 +59,32 @@ bool breaks_in_channels_last(c10::ArrayRef<const c10::IValue> inputs) {
          std::ranges::any_of(strides, [](int64_t stride) { return stride > 1; });
 }
 
+// So does that of group normalisation on CPUs where its weights learn and nothing before it does: it is not
+// asked for the gradient of the images and writes it all the same, to nowhere.
+bool writes_to_no_images(c10::ArrayRef<const c10::IValue> inputs) {
+  if (inputs.size() < 2 || !inputs[0].isTensor() || !inputs[1].isTensor()) return false;
+  const torch::Tensor &images = inputs[0].toTensor(), &weight = inputs[1].toTensor();
+  return at::GradMode::is_enabled() && images.is_cpu() && !images.requires_grad() && weight.defined() &&
+         weight.requires_grad();
+}
+
 // Which operators of a forward pass speak against channels last.
 struct SlowOperators {
   void start(const at::RecordFunction& function) {
-    if (std::ranges::find(kSlowInChannelsLast, function.name()) != kSlowInChannelsLast.end())
-      found = function.name();
-    breaks |= std::string_view(function.name()) == "aten::convolution" &&
-              breaks_in_channels_last(function.inputs());
+    const std::string_view name = function.name();
+    if (std::ranges::find(kSlowInChannelsLast, name) != kSlowInChannelsLast.end()) found = name;
+    if (name == "aten::convolution" && breaks_in_channels_last(function.inputs()))
+      broken =
+          "the backward pass of a convolution of 1 x 1 with a stride, over fewer than 16 channels, "
+          "writes beyond its memory there";
+    if (name == "aten::native_group_norm" && writes_to_no_images(function.inputs()))
+      broken =
+          "the backward pass of a group normalisation before which nothing learns writes beyond its "
+          "memory there";
   }
   void end(const at::RecordFunction&) {}
   std::string found = {};
-  bool breaks = false;
+  std::string broken = {};
 };
 
 bool has_weights_of_convolutions(const torch::nn::Module& module) {
@@ -144,19 +159,13 @@ std::optional<Objection> find_objection(Task& task, const Batch& batch, const Ya
   double contiguous = 0;
   std::vector<double> gradients;
   try {
-    {
-      const OperatorScope<SlowOperators> scope(slow);
-      contiguous = loss_of(task, batch, yardstick.precision);
-    }
+    const OperatorScope<SlowOperators> scope(slow);
+    contiguous = loss_of(task, batch, yardstick.precision);
     gradients = gradient_norms(learn, batch);
   } catch (const std::exception&) {
     return std::nullopt;
   }
-  if (slow.breaks)
-    return Objection{
-        slow.found,
-        "the backward pass of a convolution of 1 x 1 with a stride, over fewer than 16 channels, writes "
-        "beyond its memory there"};
+  if (!slow.broken.empty()) return Objection{slow.found, slow.broken};
   try {
     Batch other = batch;
     other.inputs = channels_last(batch.inputs);

@@ -295,6 +295,10 @@ class TorchRule final : public Optimizer {
 
   bool has_turn(size_t parameter) const override { return parts_[part_of_[parameter]]->in_turn; }
 
+  bool takes_turns() const override {
+    return std::ranges::any_of(parts_, [](const auto& each) { return bool(each->part().turn); });
+  }
+
   std::vector<NamedTensor> state() const override {
     std::vector<NamedTensor> all;
     for (const auto& each : parts_) {
@@ -410,14 +414,16 @@ std::unique_ptr<Optimizer> make_torch_rule(const std::string& name, const MakeTo
   for (auto& [key, numbers] : alike) {
     std::ranges::sort(numbers);
     const auto [lr_factor, weight_decay, every] = key;
-    parts.push_back(
-        {.name = parts.empty() ? name : cat(name, parts.size() + 1),
-         .parameters = std::move(numbers),
-         .make = [make, weight_decay](
-                     std::vector<torch::Tensor> tensors) { return make(std::move(tensors), weight_decay); },
-         .turn = [turns =
-                      ParameterGroup{.every = every}](const UpdateInfo& info) { return turns.in_turn(info); },
-         .lr_factor = lr_factor});
+    TorchPart& part = parts.emplace_back(TorchPart{
+        .name = parts.empty() ? name : cat(name, parts.size() + 1),
+        .parameters = std::move(numbers),
+        .make = [make, weight_decay](
+                    std::vector<torch::Tensor> tensors) { return make(std::move(tensors), weight_decay); },
+        .lr_factor = lr_factor});
+    if (every == 1) continue;
+    part.turn = [turns = ParameterGroup{.every = every}](const UpdateInfo& info) {
+      return turns.in_turn(info);
+    };
   }
   return std::make_unique<TorchRule>(std::move(trained), std::move(parts));
 }

@@ -3,6 +3,8 @@
 #include <string_view>
 
 #include "base/text.h"
+#include "checkpoint/weight_files.h"
+#include "data/fingerprint.h"
 
 namespace autotrain {
 namespace {
@@ -24,6 +26,14 @@ Identity files_in(const Identity& identity) {
   for (const auto& [fact, value] : identity)
     if (!file_of_fact(fact).empty()) files.emplace(fact, value);
   return files;
+}
+
+std::string fingerprint_of_weights(const std::filesystem::path& named) {
+  const std::filesystem::path file = weights_named(named);
+  std::string all = fingerprint_of(file);
+  if (!is_weight_index(file)) return all;
+  for (const WeightShard& shard : read_weight_index(file)) all += "; " + fingerprint_of(shard.path);
+  return all;
 }
 
 }  // namespace autotrain

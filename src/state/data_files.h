@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "state/identity.h"
@@ -14,5 +15,9 @@ std::string file_of_fact(const std::string& fact);
 
 /// The facts of files alone. Those of samples change with keys of the recipe; these never do.
 Identity files_in(const Identity& identity);
+
+/// Tells what a file of weights holds, or all files of an index, as fingerprint_of does.
+/// @throws Error as that, and as the index does.
+std::string fingerprint_of_weights(const std::filesystem::path& named);
 
 }  // namespace autotrain

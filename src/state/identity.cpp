@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "autotrain/log.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "data/fingerprint.h"
 #include "data/loader.h"
 #include "model/models.h"
 #include "plan/planner.h"
@@ -108,8 +110,7 @@ Identity facts_of_rank(const Recipe& recipe, const Workbench& bench) {
 }
 
 void check_model_file(const Identity& trained, const torch::nn::Module& module) {
-  const auto before = trained.find(kModelFile);
-  if ((before == trained.end() ? "" : before->second) == fingerprint(module)) return;
+  if (model_file_in(trained) == fingerprint(module)) return;
   if (const Network* const network = as_network(module); network != nullptr && network->is_users_own()) {
     log::warn(
         "model",
@@ -145,9 +146,32 @@ std::vector<std::string> changes_of_data(const Identity& before, const Identity&
   return changes;
 }
 
+bool validates_on_others(const Identity& before, const Identity& now, const Recipe& recipe) {
+  const auto differs = [&](const std::string& fact) {
+    const auto then = before.find(fact), later = now.find(fact);
+    return then != before.end() && later != now.end() && then->second != later->second;
+  };
+  if (differs(kValidation)) return true;
+  // Which files are those of the validation data is asked only where one differs: it takes reading them.
+  const bool any = std::ranges::any_of(files_in(now), [&](const auto& file) { return differs(file.first); });
+  if (!any || !recipe.data.validation) return false;
+  return std::ranges::any_of(fingerprints_of_data(*recipe.data.validation),
+                             [&](const auto& file) { return differs(fact_of_file(file.first)); });
+}
+
+std::string model_file_in(const Identity& identity) {
+  const auto file = identity.find(kModelFile);
+  return file == identity.end() ? "" : file->second;
+}
+
+std::string initial_weights_in(const Identity& identity) {
+  const auto file = identity.find(kInitialWeights);
+  return file == identity.end() ? "" : file->second;
+}
+
 bool has_other_initial_weights(const Identity& before, const Identity& now) {
-  const auto then = before.find(kInitialWeights), later = now.find(kInitialWeights);
-  return then != before.end() && later != now.end() && then->second != later->second;
+  const std::string then = initial_weights_in(before), later = initial_weights_in(now);
+  return !then.empty() && !later.empty() && then != later;
 }
 
 std::string exactness(const Identity& before, const Identity& now) {

@@ -11,6 +11,8 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "data/fingerprint.h"
+#include "model/exported_file.h"
+#include "model/torchscript.h"
 #include "recipe/load.h"
 #include "recipe/writer.h"
 #include "state/catalog.h"
@@ -114,6 +116,39 @@ class MovedData {
   std::map<std::string, std::string> places_;
 };
 
+// What is in the file of a model that comes from one; "": it does not.
+std::string digest_of_model(const Choice& model, const std::string& file) {
+  if (model.name == "exported") return read_exported_file(file).digest;
+  return model.name == "torchscript" ? digest_of_script(file) : "";
+}
+
+// The model's file, which has another place today and holds the same.
+void follow_model(Choice& then, const Choice& now, const std::string& digest) {
+  const auto before = then.parameters.find("file");
+  const auto today = now.parameters.find("file");
+  if (then.name != now.name || before == then.parameters.end() || today == now.parameters.end()) return;
+  const auto* const file = std::get_if<std::string>(&today->second);
+  if (file == nullptr || before->second == today->second || digest.empty()) return;
+  if (digest_of_model(now, *file) == digest) before->second = *file;
+}
+
+// The same of the weights that it began with, which are not read any more.
+void follow_weights(WeightsRecipe& then, const WeightsRecipe& now, const std::string& fingerprint) {
+  if (!then.file || !now.file || then.file == now.file || fingerprint.empty()) return;
+  if (fingerprint_of_weights(*now.file) == fingerprint) then.file = now.file;
+}
+
+// Whether any of the model's files was followed. What cannot be read is told by whoever needs it.
+bool follow_files_of_model(Recipe& then, const Recipe& now, const Identity& identity) {
+  const Choice model = then.model;
+  const WeightsRecipe weights = then.weights;
+  try {
+    follow_model(then.model, now.model, model_file_in(identity));
+    follow_weights(then.weights, now.weights, initial_weights_in(identity));
+  } catch (const Error&) {}
+  return then.model != model || then.weights != weights;
+}
+
 }  // namespace
 
 std::string terms_of_best(const Recipe& recipe) {
@@ -137,7 +172,8 @@ void follow_data(SavedRun& saved, const Recipe& now) {
   // In today's words, as keys that are new since then have their defaults.
   std::string& best_of = saved.state.position.best_of;
   if (!best_of.empty()) best_of = terms_of_best(stored);
-  if (moved.places().empty()) return;
+  const bool has_moved_model = follow_files_of_model(stored, now, then);
+  if (moved.places().empty() && !has_moved_model) return;
   for (const auto& [before, place] : moved.places()) {
     saved.identity[fact_of_file(place)] = then.at(fact_of_file(before));
     log::info("trainer", cat("the data of ", before, " lie in ", place, " now, and are the same"));
@@ -145,12 +181,17 @@ void follow_data(SavedRun& saved, const Recipe& now) {
   saved.recipe = write_recipe(stored, catalog());
 }
 
+std::vector<KeyDifference> changes_of_meaning(const Recipe& weights, const Recipe& now) {
+  std::vector<KeyDifference> changes = differing_keys(weights, now, catalog());
+  std::erase_if(changes, [&](const KeyDifference& key) { return !decides_meaning(key, weights, now); });
+  return changes;
+}
+
 void tell_other_model(const Recipe& recipe) {
   const std::optional<Recipe> before = recipe_of_weights(*recipe.weights.file);
   const bool meant = recipe.weights.missing != Unmatched::kFail || recipe.weights.shapes != Unmatched::kFail;
   if (!before || before->model.name != recipe.model.name || meant) return;
-  std::vector<KeyDifference> others = differing_keys(*before, recipe, catalog());
-  std::erase_if(others, [&](const KeyDifference& key) { return !decides_meaning(key, *before, recipe); });
+  const std::vector<KeyDifference> others = changes_of_meaning(*before, recipe);
   if (others.empty()) return;
   log::warn("model",
             cat(*recipe.weights.file,

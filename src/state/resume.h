@@ -23,13 +23,17 @@ struct ResumePoint {
 std::string terms_of_best(const Recipe& recipe);
 
 /// Makes the state of a checkpoint one of this recipe, where it differs by no more than the places in which
-/// the data lie: files and folders that hold what the run began with are the same data wherever they are, if
-/// their fingerprints are of all bytes.
+/// the data and the model's files lie: files and folders that hold what the run began with are the same
+/// wherever they are, of data if their fingerprints are of all bytes.
 void follow_data(SavedRun& saved, const Recipe& now);
 
-/// Warns where the first weights are a checkpoint's whose model had other keys: those that give no tensor
-/// another shape, such as a transformer's heads, nothing else would tell. Precondition: the recipe names a
-/// file of weights.
+/// The keys of a model that make something else of the same weights. Those that give no tensor another shape,
+/// such as a transformer's heads, nothing else would tell.
+/// @param weights the recipe by which they were trained.
+std::vector<KeyDifference> changes_of_meaning(const Recipe& weights, const Recipe& now);
+
+/// Warns where the first weights are a checkpoint's whose model had other keys. Precondition: the recipe
+/// names a file of weights.
 void tell_other_model(const Recipe& recipe);
 
 /// The keys of the recipe whose values are others than when the checkpoint was written, by their paths.

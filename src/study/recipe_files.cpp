@@ -5,8 +5,8 @@
 #include "autotrain/error.h"
 #include "data/fingerprint.h"
 #include "recipe/compare.h"
-#include "setup/assembly.h"
 #include "state/catalog.h"
+#include "state/data_files.h"
 
 namespace autotrain {
 

@@ -22,7 +22,8 @@ struct WelchTest {
   double p = 0;        ///< two-sided
 };
 
-/// Whether the means of two samples differ whose variances may differ (Welch 1947). NaN when one of them has
+/// Whether the means of two samples differ whose variances may differ (Welch 1947; where one has two or three
+/// values and the other more, with the degrees of freedom of the smaller one). NaN when one of them has
 /// fewer than two values. Where nothing varies, p is 1 for equal means and 0 for others.
 WelchTest welch_test(std::span<const double> a, std::span<const double> b);
 

@@ -6,6 +6,7 @@
 #include "autotrain/log.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "checkpoint/file_notes.h"
 #include "checkpoint/safetensors.h"
 #include "model/adapter.h"
 #include "model/exported_file.h"
@@ -20,6 +21,11 @@ namespace {
 
 // What peft puts before every name of the model that it wraps.
 constexpr const char* kPeftPrefix = "base_model.model.";
+
+// transformers takes no file that does not say of whose tensors it is.
+FileNotes of_pytorch() {
+  return {{"format", "pt"}};
+}
 
 // The tensors of a file, and copies of those that it has under further names.
 std::vector<NamedTensor> with_other_names(std::vector<NamedTensor> tensors, const fs::path& file) {
@@ -151,7 +157,7 @@ void write_model(const Recipe& recipe, const std::vector<NamedTensor>& tensors, 
               "training that begins with it fills; autotrain compress writes files in which they stay");
   }
   if (path.extension() == ".safetensors") {
-    if (!reshaped) return write_safetensors(path, tensors);
+    if (!reshaped) return write_safetensors(path, tensors, of_pytorch());
     return write_compressed(path, with_what_is_left(tensors, *pruned), "export");
   }
   const auto file = recipe.model.parameters.find("file");
@@ -191,7 +197,7 @@ void write_adapters(const fs::path& checkpoint, const Recipe& recipe, std::optio
     kept.push_back({kPeftPrefix + as_peft.name, as_peft.tensor});
   }
   make_folders(folder);
-  write_safetensors(folder / "adapter_model.safetensors", type ? in_type(kept, *type) : kept);
+  write_safetensors(folder / "adapter_model.safetensors", type ? in_type(kept, *type) : kept, of_pytorch());
   write_file(folder / "adapter_config.json",
              text_of_json(peft_config(recipe.lora, adapted, whole, !turned.empty())));
 }

@@ -12,8 +12,10 @@
 namespace autotrain {
 namespace {
 
-constexpr double kFarOff = 2;    // times the prediction, or a part of it
-constexpr double kSteady = 0.2;  // of the smallest median of a round, for the others to be above it
+constexpr double kFarOff = 2;         // times the prediction, or a part of it
+constexpr double kSteady = 0.2;       // of the smallest median of a round, for the others to be above it
+constexpr double kDoubtful = 1;       // likewise: twice as long, from where what is fastest may be chance
+constexpr int64_t kCallsOfP99 = 100;  // of fewer, a 99th percentile is hardly more than the longest
 
 std::string factor_text(double factor) {
   return factor < 10 ? brief(factor, 2) : fixed(factor, 0);
@@ -95,9 +97,21 @@ std::string within_sentence(const Sweep& sweep, const SweepVariant& variant) {
   const double bound = *sweep.latency_ms / 1e3;
   const SweepPoint* const best = best_within(variant, bound);
   if (best == nullptr) return cat("no batch stays within ", shortest(*sweep.latency_ms), " ms");
+  const std::string calls =
+      best->repeats < kCallsOfP99
+          ? cat(", of ", best->repeats,
+                " calls alone, too few to have met one in a hundred: longer --seconds makes more")
+          : "";
   return cat("within ", shortest(*sweep.latency_ms), " ms the largest throughput is at batch ", best->batch,
              ": ", format_rate(best->samples_per_second), " samples/s, p99 ", milliseconds(best->p99_seconds),
-             " ms");
+             " ms", calls);
+}
+
+// The point whose rounds lie farthest apart; null: no points.
+const SweepPoint* unsteadiest(const SweepVariant& variant) {
+  const auto found = std::ranges::max_element(
+      variant.points, {}, [](const SweepPoint& point) { return point.drift.value_or(0); });
+  return found == variant.points.end() ? nullptr : &*found;
 }
 
 // Of the batch with the most samples a second from the data set to outputs; "": none was measured.
@@ -147,9 +161,7 @@ std::vector<std::string> swap_sentences(const SweepVariant& variant) {
   return sentences;
 }
 
-}  // namespace
-
-std::string answer_of(const Sweep& sweep, const SweepVariant& variant) {
+std::string found_of(const Sweep& sweep, const SweepVariant& variant) {
   const std::string who = sweep.key.empty() ? "" : "With " + label_of(sweep, variant) + ": ";
   const SweepPoint* const best = best_within(variant, std::numeric_limits<double>::infinity());
   if (best == nullptr) return who + "No batch could be measured.";
@@ -165,6 +177,16 @@ std::string answer_of(const Sweep& sweep, const SweepVariant& variant) {
                "; no batch that was measured is free, the smallest costs its full time already.");
   return cat(who, fastest, "; up to a batch of about ", knee,
              " more samples cost little time, and beyond it hardly anything is gained.");
+}
+
+}  // namespace
+
+std::string answer_of(const Sweep& sweep, const SweepVariant& variant) {
+  const SweepPoint* const point = unsteadiest(variant);
+  if (point == nullptr || point->drift.value_or(0) <= kDoubtful) return found_of(sweep, variant);
+  return cat(found_of(sweep, variant),
+             " This may be chance: the machine was not steady, and rounds of batch ", point->batch,
+             " differ ", times(*point->drift + 1), ".");
 }
 
 const SweepPoint* best_within(const SweepVariant& variant, double seconds) {
@@ -192,9 +214,8 @@ std::vector<std::string> sentences_of(const Sweep& sweep, const SweepVariant& va
   if (std::string room = capacity_sentence(sweep, variant); !room.empty())
     sentences.push_back(std::move(room));
   if (std::string whole = end_to_end_sentence(variant); !whole.empty()) sentences.push_back(std::move(whole));
-  const auto unsteady = std::ranges::max_element(
-      variant.points, {}, [](const SweepPoint& point) { return point.drift.value_or(0); });
-  if (unsteady != variant.points.end() && unsteady->drift.value_or(0) > kSteady) {
+  const SweepPoint* const unsteady = unsteadiest(variant);
+  if (unsteady != nullptr && unsteady->drift.value_or(0) > kSteady) {
     sentences.push_back(cat("the machine was not steady: medians of rounds differ by up to ",
                             format_percent(*unsteady->drift, 0), " (batch ", unsteady->batch, ")"));
   }

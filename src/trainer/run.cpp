@@ -507,6 +507,8 @@ RunState Trainer::Run::restored_state() {
   for (const std::string& change : changes)
     log::warn("trainer", cat("resumed with other data: ", change, ". Try: put the former files back"));
   changed_ = changes;
+  if (validates_on_others(from.saved.identity, now, recipe_))
+    state.position.best_of = "other data";  // so that the loop looks for it anew
   if (!from.same_recipe) {
     for (const KeyDifference& d : changes_of_recipe(from.saved, recipe_)) {
       if (decides_learning(d.decides)) changed_.push_back(describe({d}));

@@ -304,6 +304,20 @@ void tell_of_vanished_rate(const Recipe& recipe, const Schedule& schedule, int64
                          brief(updates_of_epoch, 3), ". Try: a larger schedule.every or schedule.factor"));
 }
 
+// Likewise of `restarts`: a rate that goes up and down many times in each of several epochs is hardly meant.
+void tell_of_short_periods(const Recipe& recipe, int64_t updates, double updates_of_epoch) {
+  constexpr double kMany = 10;
+  const ScheduleRecipe& schedule = recipe.schedule;
+  if (schedule.shape.name != "restarts" || static_cast<double>(updates) < 2 * updates_of_epoch) return;
+  const Parameters p(schedule.shape, find_schedule(schedule.shape.name).spec);
+  const int64_t every = p.integer("every");
+  if (p.integer("growth") > 1 || kMany * static_cast<double>(every) > updates_of_epoch) return;
+  log::warn("optim",
+            cat("schedule.every is ", every, ": the learning rate begins anew ",
+                brief(updates_of_epoch / static_cast<double>(every), 3), " times in each epoch, which has ",
+                brief(updates_of_epoch, 3), " updates, in which schedule.every counts. Try: a larger one"));
+}
+
 }  // namespace
 
 void tell_unreached(const Recipe& recipe, const Workbench& bench, const BatchPlan& plan) {
@@ -314,8 +328,10 @@ void tell_unreached(const Recipe& recipe, const Workbench& bench, const BatchPla
   tell_of_no_evaluation(recipe, bench.data.train->size(), stages.first(), *horizon.samples);
   const Schedule schedule(recipe.schedule, horizon.updates, stages.first());
   const int64_t warmup = schedule.warmup_updates(), updates = *horizon.updates;
-  tell_of_vanished_rate(recipe, schedule, updates,
-                        static_cast<double>(bench.data.train->size()) / static_cast<double>(stages.first()));
+  const double updates_of_epoch =
+      static_cast<double>(bench.data.train->size()) / static_cast<double>(stages.first());
+  tell_of_vanished_rate(recipe, schedule, updates, updates_of_epoch);
+  tell_of_short_periods(recipe, updates, updates_of_epoch);
   if (warmup > 1 && warmup >= updates) {
     log::warn("optim", cat("schedule.warmup takes ", format_count(warmup), " updates, and the run has ",
                            format_count(updates), ": the learning rate comes to ",

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace autotrain {
@@ -80,6 +81,20 @@ TEST(BatchModel, WhereTheDeviceIsAsFastWithoutAccumulationItBuysNothing) {
   EXPECT_NEAR(*single.updates->value, 4 * 164.0 / 356, 1e-9);
   EXPECT_EQ(advice.rows[advice.advised].window, 1);
   EXPECT_EQ(row_of(advice, 256).window, 4);
+}
+
+// The same speeds, of which the repeats lay so far apart that half the size may be half as fast.
+TEST(BatchModel, WhatUnsteadySpeedsDoNotSayIsNotAdvised) {
+  ExecutionModel model{.points = {{32, 0.032, 9, 0.9}, {64, 0.064, 9, 0.9}}, .capacity = 64};
+  BatchRequest request{.execution = model, .noise = scale(100, 90, 110), .own = 64, .dataset_size = 10000};
+  const BatchAdvice unsure = advise_batch(request);
+  EXPECT_GT(row_of(unsure, 32).seconds->high, 1);
+  EXPECT_NEAR(*row_of(unsure, 32).seconds->value, 132.0 / 164, 1e-9);
+  EXPECT_EQ(row_of(unsure, 128).seconds->high, row_of(unsure, 128).samples->high) << "of the same passes";
+  EXPECT_EQ(unsure.verdict, BatchVerdict::kKeep);
+  EXPECT_TRUE(unsure.unsure);
+  for (SpeedPoint& point : request.execution.points) point.uncertainty = 0.01;
+  EXPECT_EQ(advise_batch(request).verdict, BatchVerdict::kLower);
 }
 
 TEST(BatchModel, WhereADeviceIdlesALargerBatchIsAdvised) {

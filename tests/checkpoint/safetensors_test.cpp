@@ -65,6 +65,28 @@ TEST(Safetensors, TiedTensorsAreWrittenOnceAndReadIntoAllTheirNames) {
   EXPECT_TRUE(live.equal(shared)) << "one of its names is enough";
 }
 
+// Scales of eight bits beside the weights, which nobody asks for, are no reason to refuse these.
+TEST(Safetensors, ATypeThatIsNotReadIsRefusedWhereItsTensorIsWanted) {
+  const TemporaryFolder folder;
+  const auto file =
+      folder.write("x", with_header(R"({"a":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[0,3]},)"
+                                    R"("b":{"dtype":"U8","shape":[2],"data_offsets":[3,5]}})",
+                                    "xyz\x01\x02"));
+  const std::vector<TensorEntry> entries = list_safetensors(file);
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_EQ(entries[0].unread_type, "F8_E4M3");
+  EXPECT_EQ(entries[1].unread_type, "");
+  const auto read = [&](const std::string& name) {
+    const torch::Tensor wanted = torch::zeros({name == "a" ? 3 : 2});
+    read_some_safetensors(
+        file, [&](const TensorEntry& entry) { return entry.name == name ? wanted : torch::Tensor(); });
+    return wanted;
+  };
+  EXPECT_TRUE(read("b").equal(torch::tensor({1.0f, 2.0f})));
+  const Error error = test::expect_error(ExitCode::kBadData, [&] { read("a"); });
+  EXPECT_TRUE(test::holds(error.what(), R"("a" is of type "F8_E4M3")"));
+}
+
 class SafetensorsHostile : public testing::TestWithParam<std::string> {};
 
 TEST_P(SafetensorsHostile, IsBadDataAndAllocatesNothing) {

@@ -94,6 +94,30 @@ class ChangedData(Runs):
         after = self.command("evaluate", "--run", run, "--json", "--set", f"data.train.file={there}")
         self.assertEqual(json.loads(before)["figures"], json.loads(after)["figures"])
 
+    def test_the_best_is_looked_for_anew_on_other_validation_data(self):
+        _, run = self.table_run("best")
+
+        def best():
+            return json.loads((run / "summary.json").read_text())["best"]
+
+        before = best()
+        write_table(self.folder / "best_validation.csv", [f"b,{i % 5},{1000 + i}" for i in range(60)])
+        text = self.command("train", "--config", self.folder / "best.yaml", "--output", run, "--resume",
+                            "--allow-change", "--set", "stop.epochs=3")
+        self.assertIn("it is looked for anew", text)
+        self.assertGreater(best()["update"], before["update"])
+        self.assertGreater(best()["loss"], before["loss"])
+
+    def test_the_best_is_looked_for_anew_where_the_validation_data_follow_a_key_that_changed(self):
+        whole = self.folder / "share.csv"
+        write_table(whole, rows("abc"))
+        table = {"dataset": "table", "file": str(whole), "target": "y"}
+        run = self.train("share", recipe({**table, "split": "train", "validation_share": 0.2}, {**table, "split": "validation"},
+                                         {"name": "mlp", "depth": 1, "width": 8}, "huber"))
+        text = self.command("train", "--config", self.folder / "share.yaml", "--output", run, "--resume", "--allow-change",
+                            "--set", "stop.epochs=3", "--set", "data.train.validation_share=0.4")
+        self.assertIn("it is looked for anew", text)
+
     def test_the_data_to_predict_may_be_any(self):
         _, run = self.table_run("fresh")
         write_table(self.folder / "fresh_validation.csv", rows("abc")[:7])

@@ -55,6 +55,25 @@ class Decode(unittest.TestCase):
         self.assertEqual(done.returncode, 64, done.stdout)
         self.assertIn(part, done.stderr)
 
+    def test_numbers_are_read_as_in_recipes(self):
+        made = self.generate("learned", "--prompt", "the quick br", "--generate", "010")
+        self.assertEqual(made["tokens"], 10)
+
+    def test_the_folder_of_the_texts_is_made_and_told_of_before_they_are(self):
+        done = self.command("predict", "--run", "learned", "--prompt", "the", "--generate", 2, "--output", "new/deep/made.jsonl")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([path.name for path in (self.folder / "new" / "deep").iterdir()], ["made.jsonl"])
+        done = self.command("predict", "--run", "nothing", "--prompt", "the", "--output", "text.txt/made.jsonl")
+        self.assertEqual(done.returncode, 74, "no run was looked for")
+
+    def test_keys_that_make_another_model_of_the_weights_are_told(self):
+        other = ("--set", "model.heads=2", "--set", "model.kv_heads=1")
+        done = self.command("evaluate", "--run", "learned", "--set", "data.validation.dataset=text", "--set",
+                            f"data.validation.files={self.folder / 'text.txt'}", *other)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("in which its weights meant something else", done.stderr)
+        self.assertIn("model.heads: 4 → 2", done.stderr)
+
     def test_what_was_learned_is_gone_on_with(self):
         for run in ("learned", "rotary"):
             made = self.generate(run, "--prompt", "the quick br", "--generate", 12)

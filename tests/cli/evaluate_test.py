@@ -67,6 +67,8 @@ class Evaluate(unittest.TestCase):
         text = self.evaluate().stdout
         self.assertIn(f"update 8: accuracy {self.summary['final']['accuracy']:.4f}", text)
         self.assertIn("confusion_matrix", text)
+        evaluated = int(sum(map(sum, found["tables"]["confusion_matrix"]["cells"])))
+        self.assertRegex(text, rf"update 8: .* · on {evaluated:,} samples")
 
     def test_the_test_data_are_read_once_by_the_weights_that_the_run_ends_with(self):
         found = json.loads(self.evaluate("--data", "test", "--json").stdout)
@@ -99,6 +101,32 @@ class Evaluate(unittest.TestCase):
         found = json.loads(self.evaluate("--set", "data.validation.first=200000", "--set", "data.validation.samples=70", "--json").stdout)
         self.assertNotEqual(found["figures"]["loss"], self.summary["final"]["loss"])
         self.assertEqual(sum(map(sum, found["tables"]["confusion_matrix"]["cells"])), 70)
+
+    def with_another_tensor(self, name, tensor_type):
+        """The run's weights in a file that has a further tensor of eight bytes."""
+        plain, path = self.folder / "plain.safetensors", self.folder / name
+        out = self.autotrain("export", "--run", self.folder / "run", "--output", plain, "--overwrite")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        raw = plain.read_bytes()
+        begin = 8 + int.from_bytes(raw[:8], "little")
+        header = json.loads(raw[8:begin])
+        self.assertEqual(header["__metadata__"], {"format": "pt"}, "as transformers asks for it")
+        end = len(raw) - begin
+        header["head.scale"] = {"dtype": tensor_type, "shape": [8], "data_offsets": [end, end + 8]}
+        text = json.dumps(header).encode()
+        path.write_bytes(len(text).to_bytes(8, "little") + text + raw[begin:] + bytes(8))
+        return path
+
+    def test_weights_of_a_file_that_has_more_than_the_model(self):
+        for tensor_type in ("U8", "F8_E4M3"):
+            path = self.with_another_tensor(f"{tensor_type}.safetensors", tensor_type)
+            self.assertIn("model.weights.skip names what is not to be taken",
+                          self.evaluate("--weights", path, code=65).stderr)
+            found = json.loads(self.evaluate("--weights", path, "--set", "model.weights.skip=[head.*]", "--json").stdout)
+            self.assertEqual(found["figures"], self.summary["final"])
+        self.assertIn("what is drawn has learned nothing",
+                      self.evaluate("--weights", path, "--set", "model.weights.missing=keep", code=64).stderr)
+        self.assertIn(f"give --weights {path}", self.evaluate("--set", f"model.weights={path}", code=64).stderr)
 
     def test_what_is_wrong_is_said(self):
         for arguments, code, message in (

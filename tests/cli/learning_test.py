@@ -125,6 +125,13 @@ class Learning(unittest.TestCase):
         self.assertTrue(told({"every": 1, "factor": 0.01}))
         self.assertFalse(told({"every": 3, "factor": 0.01}))
 
+    def test_a_rate_that_begins_anew_many_times_an_epoch_is_told(self):
+        path = self.written("restarts", recipe({"name": "sgd", "lr": 0.1}, {"name": "restarts"}))
+        for every, growth, updates, told in ((1, 1, 24, True), (2, 1, 24, False), (1, 2, 24, False), (1, 1, 8, False)):
+            text = self.said_by(path, f"restarts-{every}-{growth}-{updates}", "--set", f"schedule.every={every}", "--set",
+                                f"schedule.growth={growth}", "--set", f"stop.updates={updates}")
+            self.assertEqual("begins anew 10.4 times in each epoch" in text, told, (every, growth, updates, text))
+
     def test_who_follows_evaluations_that_come_too_late_is_told(self):
         path = self.written("adamw", recipe({"name": "adamw", "lr": 0.002}, {"name": "cosine"}))
         for who, key in enumerate(("stop.patience=1", "schedule.name=plateau")):

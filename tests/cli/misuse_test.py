@@ -82,6 +82,7 @@ def command_lines(m):
     m.expect("an option that is another one here", USAGE, ["the option --output FOLDER"], ["--config", "x.yaml", "--out-dir", "x"])
     m.expect("a key that is like an option", USAGE, ["means is seed"], ["--config", "x.yaml", "--seed", "3"])
     m.expect("a command of other tools", USAGE, ["did you mean autotrain train?"], ["fit", "--config", "x.yaml"])
+    m.expect("an empty recipe with --set", BAD_RECIPE, ["is empty"], [*m.recipe(""), "--set", "stop.epochs=1"])
     m.expect("an unknown command", USAGE, ["\"trian\"", "did you mean autotrain train?"], ["trian"])
     m.expect("an unknown command with options", USAGE, ["did you mean autotrain predict?"], ["perdict", "--run", "runs/a"])
     m.expect("help for an unknown command", USAGE, ["did you mean autotrain train?"], ["trian", "--help"])
@@ -114,6 +115,8 @@ def command_lines(m):
     m.expect("patience without evaluations", BAD_RECIPE, ["stop.patience"],
              good + ["--set", "stop.patience=2", "--set", "evaluation.every=never"])
     m.expect("a bad recipe, as JSON", BAD_RECIPE, ["optimizer.lrr"], good + ["--json", "--set", "optimizer.lrr=1"])
+    for number in ("99999999999999999999", "1.5", "1e3", "0x10", "many"):
+        m.expect(f"--kills {number}", USAGE, ["--kills", f'"{number}" is no whole number'], ["verify", *good, "--kills", number])
     m.expect("an unknown option, as JSON", USAGE, ["--confg"], ["--json", "--confg", "x.yaml"])
     m.expect("report without a folder", USAGE, ["FOLDER"], ["report"])
     m.expect("a report of a folder that is not there", MISSING, ["nowhere", "is no folder"], ["report", "nowhere", "--json"])

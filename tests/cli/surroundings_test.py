@@ -157,6 +157,27 @@ execution: {{threads: 1, memory: {{budget: 64MiB}}}}
         self.assertFalse((home / "caches").exists())
         self.assertTrue((home / ".cache" / "autotrain" / "plans").exists())
 
+    def test_a_working_folder_that_was_removed_is_named(self):
+        recipe, run = self.recipe(self.folder), self.folder / "run"
+        for command in (("train", "--config", recipe, "--output", run), ("plan", "--config", recipe)):
+            gone = self.folder / "gone"
+            gone.mkdir()
+            failed = self.autotrain(*command, code=66, cwd=gone, preexec_fn=gone.rmdir)
+            self.assertIn(b"the working directory: is not there any more", failed.stderr)
+        self.assertFalse(run.exists())
+
+    def test_a_recipe_from_a_pipe_is_none_for_several_ranks(self):
+        text = Path(os.fsdecode(self.recipe(self.folder))).read_bytes()
+        for command in ("train", "plan"):
+            run = self.folder / command
+            more = ("--output", run, "--set", "stop.updates=2") if command == "train" else ()
+            failed = self.autotrain(command, "--config", "/dev/stdin", "--ranks", "2", *more, code=64, input=text)
+            self.assertIn(b"each of several ranks reads the recipe", failed.stderr)
+            self.assertFalse(run.exists())
+        with open(os.fsdecode(self.recipe(self.folder)), "rb") as file:  # which each of them opens
+            self.autotrain("--config", "/dev/stdin", "--ranks", "2", "--output", self.folder / "run", "--quiet", stdin=file)
+        self.assertEqual(json.loads((self.folder / "run" / "summary.json").read_text())["updates"], 4)
+
     def test_a_umask_that_locks_out_its_user_is_named(self):
         recipe = self.recipe(self.folder)
         self.folder.chmod(0o777)

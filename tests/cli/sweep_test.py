@@ -317,6 +317,11 @@ class Sweep(unittest.TestCase):
         self.assertNotEqual(figures[1]["loss"], figures[0]["loss"])
         self.assertAlmostEqual(figures[1]["loss"], figures[0]["loss"], delta=0.1)
 
+    def test_the_path_of_weights_is_taken_as_it_is(self):
+        trained = self.train(self.root / "run ${NOWHERE} $$ 'a' #1")
+        self.sweep("--weights", str(self.root / "run ${NOWHERE} $$ 'a' #1"), "--batches", "1")
+        self.assertAlmostEqual(self.result()["variants"][0]["figures"]["loss"], trained["loss"], delta=1e-5)
+
     def test_weights_of_a_run_that_averages_are_the_averages(self):
         trained = self.train(self.root / "run", "--set", "average.half_life=8", "--set", "optimizer.lr=0.1")
         self.sweep("--weights", str(self.root / "run"), "--batches", "1,2")

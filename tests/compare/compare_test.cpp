@@ -89,6 +89,26 @@ TEST(Compare, RunsThatAreThereSayWhatTheStudySaidThatMadeThem) {
   std::filesystem::remove(run / "summary.json");
   const Comparison cut = compare_finished_runs({.folders = {folder / "study"}, .figure = "accuracy"});
   EXPECT_EQ(cut.differences[0].verdict, Difference::Verdict::kRunsMissing) << "one has not ended";
+  EXPECT_EQ(cut.recipes[1].failed, 0) << "nor failed";
+  EXPECT_EQ(cut.recipes[1].unfinished, 1);
+  EXPECT_FALSE(cut.best.recipe);
+}
+
+TEST(Compare, RunsOfAStudyThatWasStoppedAreNotTestedBeforeItEnds) {
+  const test::TemporaryFolder folder;
+  const CompareOptions options{.recipes = {named(folder, "a", {"name=a"})},
+                               .seeds = 2,
+                               .figure = "accuracy",
+                               .folder = folder / "study"};
+  Comparison study = compare(options);
+  const auto so_far = [&](const std::filesystem::path& given) {
+    return compare_finished_runs({.folders = {given}, .figure = "accuracy"}).terms.so_far;
+  };
+  EXPECT_FALSE(so_far(folder / "study"));
+  study.terms.so_far = true;  // as it stands there after each run but the last
+  write_comparison(study, folder / "study");
+  EXPECT_TRUE(so_far(folder / "study"));
+  EXPECT_FALSE(so_far(folder / "study" / "runs")) << "whoever names the runs has chosen them";
 }
 
 TEST(Compare, DataThatWereEditedMakeNoPartOfTheSameStudy) {
@@ -312,6 +332,19 @@ TEST(Compare, AGridHasEveryCombinationAndNoRulesThatNobodyAskedFor) {
   EXPECT_EQ(ruled.recipes.size(), 6u);
   EXPECT_EQ(ruled.recipes[0].label, "sgd-lr=0.1-sqrt");
   const std::vector<Axis> twice = {{"seed", {"1"}}, {"seed", {"2"}}};
+  test::expect_error(ExitCode::kUsage, [&] { convergence({.config = file, .axes = twice}); });
+}
+
+TEST(Compare, KeysThatGoTogetherAreOneAxisOfAGrid) {
+  const test::TemporaryFolder folder;
+  const auto file = folder.write("recipe.yaml", kRecipe);
+  const std::vector<Axis> axes = {{"data.train.samples,data.validation.samples", {"128", "256"}}};
+  const CompareOptions c = convergence({.config = file, .axes = axes});
+  ASSERT_EQ(c.recipes.size(), 2u);
+  EXPECT_EQ(c.recipes[1].recipe,
+            load_recipe(file, {"data.train.samples=256", "data.validation.samples=256"}));
+  EXPECT_EQ(c.recipes[1].label, "samples=256");
+  const std::vector<Axis> twice = {{"seed,optimizer.lr", {"1"}}, {"optimizer.lr", {"2"}}};
   test::expect_error(ExitCode::kUsage, [&] { convergence({.config = file, .axes = twice}); });
 }
 

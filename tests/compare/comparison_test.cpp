@@ -174,6 +174,38 @@ TEST(Comparison, TheOneThatAloneWasEvaluatedByThenIsTheBestOfNothing) {
   EXPECT_TRUE(test::holds(answer_of(c), "long has no part in this"));
 }
 
+TEST(Comparison, OfAFigureThatNothingMeasuredNoDirectionIsSaid) {
+  const ComparisonTerms t = terms({"a", "b"});
+  const std::string failed = notes_of(analyse(t, {failure("a", 1), failure("b", 1)})).front();
+  EXPECT_TRUE(test::holds(failed, "compared by accuracy on the validation data. ")) << failed;
+  EXPECT_TRUE(test::holds(notes_of(analyse(t, {failure("a", 1), outcome("b", 1, 0.5, 0.6)})).front(),
+                          "on the validation data, of which more is better."));
+}
+
+// One of "late" is still being trained: it has not failed, and whether the others hold is not known.
+TEST(Comparison, ARunThatIsUnderWayIsNoFailureAndLeavesItsRecipeOpen) {
+  std::vector<RunOutcome> runs;
+  for (int64_t seed = 1; seed <= 4; ++seed) {
+    runs.push_back(outcome("done", seed, 0.1, 0.8 + 0.001 * static_cast<double>(seed)));
+    runs.push_back(outcome("late", seed, 0.1, 0.9 + 0.001 * static_cast<double>(seed)));
+  }
+  runs.back() = {.recipe = "late", .seed = 4, .unfinished = "is not finished"};
+  ComparisonTerms t = terms({"done", "late"});
+  t.target = Target{.figure = "accuracy", .value = 0.85};
+  const Comparison c = analyse(t, runs);
+  EXPECT_EQ(c.recipes[1].failed, 0);
+  EXPECT_EQ(c.recipes[1].unfinished, 1);
+  EXPECT_EQ(c.differences[0].verdict, Verdict::kRunsMissing);
+  EXPECT_EQ(c.differences[0].reason, "late: 1 of 4 runs has not ended (seed 4)");
+  EXPECT_FALSE(c.best.recipe) << "either may be it";
+  EXPECT_EQ(c.best.alike, (std::vector<size_t>{0, 1}));
+  EXPECT_TRUE(std::isnan(c.target_tests.at(0).p)) << "whether it comes to the target is not known";
+  EXPECT_EQ(c.recipes[1].reached, 3);
+  EXPECT_FALSE(test::holds(join(notes_of(c), " "), "failed"));
+  EXPECT_EQ(comparison_to_json(comparison_from_json(comparison_to_json(c))), comparison_to_json(c));
+  EXPECT_TRUE(test::holds(comparison_to_csv(c), "late,4,1,0,is not finished"));
+}
+
 TEST(Comparison, RunsOfDifferentLengthsAreComparedAtTheirEndsAndBestsToo) {
   std::vector<RunOutcome> runs;
   for (int64_t seed = 1; seed <= 3; ++seed) {

@@ -151,6 +151,16 @@ TEST(Documents, LinesThatEndByCarriageReturnsAloneAreDoubted) {
   EXPECT_TRUE(doubts(unit(even, "line")).empty());
 }
 
+TEST(Documents, FilesOfAFormatAreDoubted) {
+  const TemporaryFolder folder;
+  const Choice choice = unit(folder.write("a.jsonl", "{\"text\": \"one\"}\n{\"text\": \"two\"}\n"), "line");
+  const auto data = make_dataset({choice});
+  const DataLook look = look_at({choice}, *data, nullptr, {.depth = LookDepth::kStart});
+  ASSERT_EQ(look.doubts.size(), 1U);
+  EXPECT_TRUE(test::holds(look.doubts[0].places[0], "a.jsonl: is JSON"));
+  EXPECT_TRUE(test::holds(look.doubts[0].cure, "jq"));
+}
+
 TEST(Documents, OtherDataArePaddedAsTheTrainingDataAre) {
   DataRecipe data;
   data.train = documents("a.txt", 32, {{"multiple_of", int64_t{32}}});

@@ -42,5 +42,18 @@ TEST(FileKinds, EncodingsAreToldByTheirMarks) {
   EXPECT_EQ(kind_of_file(bytes("\x1f\x8b\x08")).name, "a gzip file");
 }
 
+TEST(FileKinds, TextThatIsNoneToBeReadAsItStandsIsTold) {
+  for (const char* const json :
+       {"{\"text\": 1}\n", "\xef\xbb\xbf{ \"text\": 1}", "[{\"a\": 1}]", "[\n  {\n  \"a\": 1}]"})
+    EXPECT_EQ(format_of_text(json).name, "JSON") << json;
+  EXPECT_EQ(format_of_text("version https://git-lfs.github.com/spec/v1\n").cure,
+            "get the file itself: git lfs pull");
+  EXPECT_EQ(format_of_text("%PDF-1.7\n").name, "a PDF file");
+  for (const char* const page : {"\n<!DOCTYPE html>", "<HTML>", "<?xml version"})
+    EXPECT_EQ(format_of_text(page).name, "a page of HTML or XML") << page;
+  for (const char* const plain : {"", "{", "[1, 2]", "{x}", "<b>bold</b>", "x,y\n1,2\n", "[{x}]"})
+    EXPECT_EQ(format_of_text(plain).name, "") << plain;
+}
+
 }  // namespace
 }  // namespace autotrain

@@ -284,6 +284,71 @@ const Doubt* doubt_of(const DataLook& look, const std::string& kind) {
   return found == look.doubts.end() ? nullptr : &*found;
 }
 
+// As other programs have them.
+TEST(ImageFolder, AMeanOfPixelsUpTo255IsRefused) {
+  const TemporaryFolder folder;
+  fill(folder, {"a/1.png"});
+  const Error mean = test::expect_error(ExitCode::kBadRecipe, [&] {
+    make_dataset({choice(folder, {{"mean", std::vector<double>{123.675, 116.28, 103.53}}})});
+  });
+  EXPECT_TRUE(test::holds(mean.what(), "image_folder: mean: has 123.7, as for pixels from 0 to 255"));
+  EXPECT_TRUE(test::holds(mean.hint(), "set mean: [0.485, 0.456, 0.406]"));
+  const Error deviation = test::expect_error(ExitCode::kBadRecipe, [&] {
+    make_dataset({choice(folder, {{"deviation", std::vector<double>{58.395, 57.12, 57.375}}})});
+  });
+  EXPECT_TRUE(test::holds(deviation.hint(), "set deviation: [0.229, 0.224, 0.225]"));
+}
+
+TEST(ImageFolder, ImagesThatAreNormalisedUnlikeTheTrainingImagesAreDoubted) {
+  const TemporaryFolder train, other;
+  fill(train, {"a/1.png", "b/1.png"});
+  fill(other, {"a/2.png", "b/2.png"});
+  const Choice training = choice(train, raw());
+  const char* const kind = "validation images that are normalised unlike the training images";
+  EXPECT_EQ(doubt_of(look(choice(other, raw()), LookDepth::kStart, &training), kind), nullptr);
+  const DataLook found = look(choice(other), LookDepth::kStart, &training);
+  const Doubt* const doubt = doubt_of(found, kind);
+  ASSERT_NE(doubt, nullptr);
+  EXPECT_TRUE(test::holds(doubt->places[0], "mean [0.485, 0.456, 0.406], deviation [0.229, 0.224, 0.225]; "));
+}
+
+TEST(ImageFolder, ImagesOfOneRecordingOnBothSidesOfASplitAreDoubted) {
+  const auto doubted = [](const std::function<std::string(int)>& name_of) {
+    const TemporaryFolder folder;
+    std::vector<std::string> names;
+    for (const char* const in : {"a/", "b/"})
+      for (int i = 0; i < 120; ++i) names.push_back(in + name_of(i) + ".png");
+    fill(folder, names);
+    const Choice training = choice(folder, {{"split", std::string("train")}});
+    const DataLook found =
+        look(choice(folder, {{"split", std::string("validation")}}), LookDepth::kStart, &training);
+    return doubt_of(found, "validation images whose names say") != nullptr;
+  };
+  const auto number = [](int i) { return std::to_string(i); };
+  EXPECT_TRUE(doubted([&](int i) { return "clip" + number(i / 12) + "_" + number(i % 12); }));
+  EXPECT_FALSE(doubted([&](int i) { return "image_" + number(i); }));
+  EXPECT_FALSE(doubted(number));
+  EXPECT_FALSE(doubted([&](int i) { return number(i * 7919 % 121) + "x" + number(i % 3); })) << "few of each";
+}
+
+// As where --set names another root beside the split of the run's recipe.
+TEST(ImageFolder, APartOfAnotherFolderIsDoubted) {
+  const TemporaryFolder train, other;
+  std::vector<std::string> names;
+  for (int i = 0; i < 120; ++i) names.push_back("a/" + std::to_string(i) + ".png");
+  names.emplace_back("b/1.png");
+  fill(train, names);
+  fill(other, names);
+  const Choice training = choice(train, {{"split", std::string("train")}});
+  const auto doubted = [&](const TemporaryFolder& folder, const std::string& split) {
+    const DataLook found = look(choice(folder, {{"split", split}}), LookDepth::kStart, &training);
+    return doubt_of(found, "validation data that are a part of another file") != nullptr;
+  };
+  EXPECT_TRUE(doubted(other, "validation"));
+  EXPECT_FALSE(doubted(other, "all"));
+  EXPECT_FALSE(doubted(train, "validation"));
+}
+
 TEST(ImageFolder, ValuesBeyondTheBitsThatAreUsedAreDoubted) {
   const TemporaryFolder train, bright;
   train.write("a/1.png", test::wide_png_file(5, 5, std::vector<uint16_t>(25, 4000)));

@@ -447,6 +447,63 @@ TEST_F(NpyLook, DoubtsNumbersThatNoOneScales) {
   EXPECT_TRUE(look(rows("v", 50'000), start).doubts.empty());
 }
 
+TEST_F(NpyLook, DoubtsInputsThatAreSmallOrAllAlike) {
+  std::vector<float> small = inputs_;
+  for (float& number : small) number /= 100'000;
+  const auto start = LookDepth::kStart;
+  EXPECT_TRUE(test::holds(places_of(look(choice("s", small, {0, 1, 1}), start), "inputs of small numbers"),
+                          "float32, 0 to 0.00011"));
+  const std::vector<float> zeros(12);
+  EXPECT_TRUE(
+      test::holds(places_of(look(choice("z", zeros, {0, 1, 1}), start), "all the same number"), "zx.npy: 0"));
+  EXPECT_TRUE(look(choice("", inputs_, {0, 1, 1}), start).doubts.empty());
+}
+
+TEST_F(NpyLook, DoubtsLargeTargetsAndThoseOfOtherUnits) {
+  const auto numbers = [&](const std::string& name, float times) {
+    std::vector<float> inputs = inputs_;
+    inputs[0] = static_cast<float>(name[0] - 'a');  // files that are alike are doubted, too
+    const auto x = write<float>(folder_, name + "x.npy", "<f4", "(3, 4)", inputs);
+    const auto y = write<float>(folder_, name + "y.npy", "<f4", "(3,)", {1 * times, 2 * times, 4 * times});
+    return npy(x, {{"targets", y.string()}});
+  };
+  const auto looked = [](const Choice& of, const Choice* train) {
+    const TargetUse use{.kind = TargetUse::Kind::kNumbers, .one_a_sample = true};
+    const auto data = make_dataset({.choice = of, .targets = use, .training = train});
+    const auto training = train == nullptr ? nullptr : make_dataset({.choice = *train, .targets = use});
+    return look_at({.choice = of, .targets = use, .training = train}, *data, training.get(), {});
+  };
+  const Choice plain = numbers("p", 1), large = numbers("l", 50'000), near = numbers("n", 1.5);
+  EXPECT_TRUE(looked(plain, nullptr).doubts.empty());
+  EXPECT_TRUE(test::holds(places_of(looked(large, nullptr), "targets of large numbers"), "5e+04 to 2e+05"));
+  EXPECT_TRUE(test::holds(places_of(looked(large, &plain), "targets of another size"), "py.npy: 1 to 4"));
+  EXPECT_TRUE(test::holds(places_of(looked(plain, &large), "targets of another size"), "py.npy: 1 to 4"));
+  EXPECT_TRUE(looked(near, &plain).doubts.empty());
+  const auto copy = folder_ / "copy.npy";
+  std::filesystem::copy_file(folder_ / "px.npy", copy);
+  const Choice copied = npy(copy, {{"targets", (folder_ / "ny.npy").string()}});
+  EXPECT_TRUE(test::holds(places_of(looked(copied, &plain), "samples of the training data"), "0 to 2"));
+}
+
+TEST(Npy, WhatMovesPixelsDoesNotGoWithTargetsOfPixels) {
+  const TemporaryFolder folder;
+  const auto images = write<uint8_t>(folder, "x.npy", "|u1", "(2, 2, 2)", {1, 2, 3, 4, 5, 6, 7, 8});
+  const auto masks = write<uint8_t>(folder, "m.npy", "|u1", "(2, 2, 2)", {0, 1, 1, 0, 0, 1, 1, 0});
+  const auto labels = write<uint8_t>(folder, "y.npy", "|u1", "(2,)", {0, 1});
+  const auto make = [&](const std::filesystem::path& targets, const AugmentRecipe& augment) {
+    const Choice choice = npy(images, {{"targets", targets.string()}});
+    const TargetUse use{.kind = TargetUse::Kind::kClasses};
+    return make_dataset({.choice = choice, .augment = augment, .targets = use});
+  };
+  for (const AugmentRecipe& augment : {AugmentRecipe{.crop_padding = 1}, AugmentRecipe{.flip = true}}) {
+    const Error error = test::expect_error(ExitCode::kBadRecipe, [&] { make(masks, augment); });
+    EXPECT_TRUE(test::holds(error.where(), augment.flip ? "data.augment.flip" : "data.augment.crop_padding"));
+    EXPECT_TRUE(test::holds(error.problem(), "which are 2 × 2 for each"));
+    EXPECT_EQ(make(labels, augment)->size(), 2);
+  }
+  EXPECT_EQ(make(masks, {})->size(), 2);
+}
+
 TEST_F(NpyLook, DoubtsHowClassesAreNumbered) {
   const auto start = LookDepth::kStart;
   EXPECT_TRUE(

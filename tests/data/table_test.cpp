@@ -820,6 +820,191 @@ TEST(Table, NamesOfColumnsAgainAreNoRow) {
   EXPECT_EQ(table(folder.write("t.csv", "1,2\n1,2\n3,4\n"), {{"target", std::string("2")}})->size(), 2);
 }
 
+// As spreadsheets write UTF-8, so that the mark stands within files that are joined.
+TEST(Table, NamesOfColumnsAgainBehindAByteOrderMarkAreNoRow) {
+  const TemporaryFolder folder;
+  for (const char* const names : {"\xef\xbb\xbf"
+                                  "c,y\n",
+                                  "\xef\xbb\xbf"
+                                  "\"c\",\"y\"\n"}) {
+    const std::string file = std::string(names) + "u,a\nv,b\n";
+    const Error error = test::expect_error(kData, [&] { table(folder.write("t.csv", file + file)); });
+    EXPECT_TRUE(test::holds(error.what(), "t.csv:4: has the names of the columns again"));
+  }
+}
+
+TEST(Table, ErrorsOfASpreadsheetAreNoClassesAndAreDoubtedAsCategories) {
+  const TemporaryFolder folder;
+  for (const std::string error : {"#REF!", "#DIV/0!", "#NAME?", "####", "Err:502"}) {
+    const auto target = folder.write("t.csv", "x,y\n1,a\n2,b\n3," + error + "\n4,a\n5,b\n6," + error + "\n");
+    const Error refused = test::expect_error(kData, [&] { table(target); });
+    EXPECT_TRUE(
+        test::holds(refused.what(), "t.csv:4:3: y: the target \"" + error + "\" is what a spreadsheet"));
+    EXPECT_TRUE(test::holds(refused.what(), "2 such fields"));
+    expect_doubt(
+        "a", [&](int i) { return i % 3 == 0   ? error
+                                 : i % 3 == 1 ? "left"
+                                              : "right"; },
+        "errors of a spreadsheet, taken as categories: ");
+  }
+  expect_doubt(
+      "a", [](int i) { return i % 3 == 0   ? "#wow!"
+                              : i % 3 == 1 ? "#1"
+                                           : "a"; }, "");
+}
+
+// The last row of many sheets.
+TEST(Table, DoubtsARowOfTotals) {
+  const auto fields = [](int total) {
+    return [total](int i) {
+      static int sum = 0;
+      sum = i == 0 ? 0 : sum;
+      const int number = i == 29 ? total + sum : 5 + i * 7 % 13;
+      sum += number;
+      return std::to_string(number);
+    };
+  };
+  expect_doubt("a", fields(0), "columns whose last number is the sum of all others: ");
+  expect_doubt("a", fields(1), "");
+}
+
+TEST(Table, DoubtsNumbersDatesAndTimesThatAreWrittenAsWords) {
+  const auto doubts = [](const std::string& before, const std::string& behind, const std::string& doubt) {
+    expect_doubt(
+        "a", [&](int i) { return before + std::to_string(1 + i % 7) + behind; }, doubt);
+  };
+  for (const auto& [before, behind] :
+       {std::pair{"[", "]"}, {"", " km"}, {"", "\u00b0C"}, {"", "/10"}, {"EUR ", ".5"}})
+    doubts(before, behind, "numbers with units, taken as categories: ");
+  for (const auto& [before, behind] : {std::pair{"shop ", ""}, {"P00", ""}, {"#", ""}, {"v1.", ".2"}})
+    doubts(before, behind, "");
+  for (const auto& [before, behind] : {std::pair{"", " Mar 2024"}, {"\"March ", ", 2024\""}, {"Sep-0", ""}})
+    doubts(before, behind, "columns of dates, taken as categories: ");
+  for (const auto& [before, behind] : {std::pair{"", ":30"}, {"0", ":15:00"}, {"", ":45 PM"}})
+    doubts(before, behind, "columns of times, taken as categories: ");
+  expect_doubt(
+      "a", [](int i) { return std::string(i % 2 == 0 ? "May" : "June"); }, "");
+}
+
+TEST(Table, DoubtsLettersThatWereLost) {
+  expect_doubt(
+      "a", [](int i) { return std::string(i % 2 == 0 ? "K\ufffdln" : "Bonn"); }, "letters were lost");
+}
+
+// A model's outputs begin near 0.
+TEST(Table, DoubtsTargetsOfLargeNumbers) {
+  const TemporaryFolder folder;
+  const auto doubts = [&](int64_t first, int64_t step) {
+    std::string content = "x,y\n";
+    for (int i = 0; i < 30; ++i)
+      content += std::to_string(i * 7 % 11) + ".5," + std::to_string(first + step * (i * 7 % 13)) + "\n";
+    const Keys keys = {{"task", std::string("regression")}};
+    return testing::PrintToString(doubts_of(look_of(folder.write("t.csv", content), keys)));
+  };
+  EXPECT_EQ(doubts(1000, 100), "{}");
+  const std::string prices = doubts(100'000, 5000), times = doubts(1'700'000'000, 10);
+  EXPECT_TRUE(test::holds(prices, "targets of large numbers"));
+  EXPECT_FALSE(test::holds(prices, "in steps of"));
+  EXPECT_TRUE(test::holds(times, "as float32 in steps of 2"));
+}
+
+TEST(Table, DoubtsTargetsOfOtherUnitsThanTheTrainingDatas) {
+  const TemporaryFolder folder;
+  const auto rows = [&](const std::string& name, double scale) {
+    std::string content = "x,y\n";
+    for (int i = 0; i < 30; ++i)
+      content += std::to_string(i * 7 % 11) + ".5," + std::to_string(scale * (30 + i * 7 % 13)) + "\n";
+    return folder.write(name, content);
+  };
+  const auto train = rows("train.csv", 1);
+  const auto doubts = [&](double scale) {
+    const Beside data(train, rows("t.csv", scale), {{"task", std::string("regression")}});
+    const auto training = make_dataset({.choice = data.training}), samples = data.make();
+    const DatasetPlace place{.choice = data.other, .training = &data.training};
+    return testing::PrintToString(doubts_of(look_at(place, *samples, training.get(), {})));
+  };
+  EXPECT_EQ(doubts(1.125), "{}");
+  EXPECT_TRUE(test::holds(doubts(1000), "targets that are far from the training data's"));
+  EXPECT_TRUE(test::holds(doubts(0.001), "targets that are far from the training data's"));
+}
+
+// Rows of one patient on both sides of a split.
+TEST(Table, DoubtsRowsOfGroupsThatTheTrainingDataHaveToo) {
+  const TemporaryFolder folder;
+  const auto doubts = [&](const std::string& name, int rows_of_group, const std::string& split) {
+    std::string content = name + ",x,y\n";
+    for (int i = 0; i < 240; ++i)
+      content += "g" + std::to_string(i / rows_of_group) + "," + std::to_string(i * 7 % 11) + ".5," +
+                 std::to_string(i * i % 7 % 2) + "\n";
+    const auto file = folder.write("t.csv", content);
+    const Keys features = {{"features", Texts{"x"}}};
+    const Beside data(file, file, with(features, "split", std::string("train")), {{"split", split}});
+    const auto training = make_dataset({.choice = data.training}), samples = data.make();
+    const DatasetPlace place{.choice = data.other, .training = &data.training};
+    return testing::PrintToString(doubts_of(look_at(place, *samples, training.get(), {})));
+  };
+  EXPECT_TRUE(
+      test::holds(doubts("patient_id", 6, "validation"), "rows of groups that the training data have"));
+  EXPECT_EQ(doubts("name", 6, "validation"), "{}");
+  EXPECT_EQ(doubts("patient_id", 1, "validation"), "{}") << "a row each";
+  EXPECT_EQ(doubts("shop_id", 60, "validation"), "{}") << "a category";
+}
+
+TEST(Table, DoubtsClassesThatASplitLeavesTheTrainingDataWithout) {
+  const TemporaryFolder folder;
+  const Keys train = {{"split", std::string("train")}}, rest = {{"split", std::string("validation")}};
+  std::string content = "x,y\n";
+  for (int i = 0; i < 100; ++i) content += std::to_string(i) + (i % 2 == 0 ? ".5,a\n" : ".5,b\n");
+  const auto file = folder.write("t.csv", content);
+  const int64_t first =
+      std::lround(all_samples(*table(file, with(with(rest, "standardize", false), "features", Texts{"x"})))
+                      .inputs[0][0]
+                      .item<float>() -
+                  0.5F);
+  std::string odd = "x,y\n";  // whose only row of a class falls to the validation data
+  for (int i = 0; i < 100; ++i)
+    odd += std::to_string(i) + (i == first ? ".5,c\n" : i % 2 == 0 ? ".5,a\n" : ".5,b\n");
+  const auto other = folder.write("o.csv", odd);
+  const auto doubts = [&](const std::filesystem::path& path) {
+    const Beside data(path, path, train, rest);
+    const auto training = make_dataset({.choice = data.training}), samples = data.make();
+    const DatasetPlace place{.choice = data.other, .training = &data.training};
+    return doubts_of(look_at(place, *samples, training.get(), {}));
+  };
+  EXPECT_TRUE(doubts(file).empty());
+  const Texts found = doubts(other);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(test::holds(found[0], "classes of the validation data that the training data lack: "));
+  EXPECT_TRUE(test::holds(found[0], "o.csv: \"c\""));
+}
+
+TEST(Table, AColumnThatTheTrainingRowsLackIsToldAsThat) {
+  const TemporaryFolder folder;
+  const auto train = folder.write("train.csv", "a,b,y\n1,,0\n2,,1\n3,,1\n");
+  const Beside data(train, folder.write("t.csv", "a,b,y\n1,7,0\n2,8,1\n"),
+                    {{"missing", std::string("mean")}});
+  const auto training = make_dataset({.choice = data.training}), samples = data.make();
+  const DatasetPlace place{.choice = data.other, .training = &data.training};
+  const Texts doubts = doubts_of(look_at(place, *samples, training.get(), {}));
+  ASSERT_EQ(doubts.size(), 1U) << testing::PrintToString(doubts);
+  EXPECT_TRUE(test::holds(doubts[0], "missing from every row of the training data: "));
+}
+
+TEST(Table, TheWholeLookCountsTheRowsOfItsPartAndThoseThatContradictEachOther) {
+  const TemporaryFolder folder;
+  std::string content = "x,y\n";
+  for (int i = 0; i < 40; ++i) content += std::to_string(i) + (i % 2 == 0 ? ",a\n" : ",b\n");
+  const auto file = folder.write("t.csv", content + "7,a\n");
+  const DataLook all = look_of(file, {}, LookDepth::kWhole);
+  EXPECT_EQ(all.bars.at(0).counts, (std::vector<int64_t>{21, 20}));
+  const std::pair<std::string, std::string> fact = {"rows of the same inputs with different targets", "2"};
+  EXPECT_NE(std::ranges::find(all.facts, fact), all.facts.end());
+  const Keys keys = {{"split", std::string("train")}};
+  const DataLook part = look_of(file, keys, LookDepth::kWhole);
+  EXPECT_EQ(part.bars.at(0).counts[0] + part.bars.at(0).counts[1], table(file, keys)->size());
+  EXPECT_EQ(part.tables.at(0).title, "columns of the whole file");
+}
+
 TEST(Table, FilesThatAreSomethingElseAreNamed) {
   const TemporaryFolder folder;
   const auto refusal = [&](const std::string& content) {

@@ -236,10 +236,15 @@ TEST(TokensLook, DoubtsSwappedBytesAndFilesReadTwice) {
   EXPECT_NE(doubt_of(look_of(rest, LookDepth::kStart, &all), "read, too"), nullptr);
   EXPECT_TRUE(look_of(rest, LookDepth::kStart, &first).doubts.empty());
   // A part of other files, as where --set names them beside the split of the run's recipe.
-  const auto other = folder.write("b.bin", language<uint16_t>(20'000, 50'000));
+  const auto other = folder.write("b.bin", language<uint16_t>(19'000, 50'000));
   const Choice part = tokens(other, 16, {{"split", std::string("validation")}});
-  EXPECT_NE(doubt_of(look_of(part, LookDepth::kStart, &first), "a part of other files"), nullptr);
+  EXPECT_NE(doubt_of(look_of(part, LookDepth::kStart, &first), "a part of another file"), nullptr);
   EXPECT_TRUE(look_of(tokens(other, 16), LookDepth::kStart, &first).doubts.empty());
+  // Copies are the same files.
+  const auto copy = folder.write("c.bin", language<uint16_t>(20'000, 50'000));
+  EXPECT_NE(doubt_of(look_of(tokens(copy, 16), LookDepth::kStart, &all), "read, too"), nullptr);
+  const Choice end = tokens(copy, 16, {{"split", std::string("validation")}});
+  EXPECT_TRUE(look_of(end, LookDepth::kStart, &first).doubts.empty());
 }
 
 }  // namespace

@@ -435,7 +435,10 @@ TEST(Yolo, ListsThatAreNoUtf8AreRefused) {
   };
   EXPECT_TRUE(test::holds(refusal("names", wide("cat\r\ndog\r\n")), "is text in UTF-16"));
   EXPECT_TRUE(test::holds(refusal("names", "R\xf6hre\nR\xe4hre\n"), "iconv -f WINDOWS-1252"));
+  EXPECT_TRUE(test::holds(refusal("names", "caf\xe9\n"), "iconv -f WINDOWS-1252"));
   EXPECT_TRUE(test::holds(refusal("data.yaml", "names: [R\xf6hre]\n"), "is no text in UTF-8"));
+  EXPECT_EQ(read_class_names(folder.write("data.yaml", "# R\xf6hren\nnames: [cat, dog]  # f\xfcr alle\n")),
+            (std::vector<std::string>{"cat", "dog"}));
   EXPECT_EQ(read_class_names(folder.write("wide.yaml", wide("names: [cat, dog]\n"))),
             (std::vector<std::string>{"cat", "dog"}));
   folder.write("train.txt", wide("a.png\r\n"));
@@ -584,6 +587,50 @@ TEST(Yolo, EachLabelFileIsFoundByItself) {
       test::all_samples(*data).targets.select(2, 0).flatten().equal(torch::arange(3).to(torch::kFloat32)));
 }
 
+TEST(Yolo, CaptionsBesideImagesAreNoLabels) {
+  const TemporaryFolder folder;
+  const Scene scene{10, 10, {2, 2, 4, 4}};
+  for (const char* const image : {"set/images/a.png", "set/images/b.png"}) folder.write(image, scene.image());
+  folder.write("set/labels/a.txt", scene.label(1));
+  folder.write("set/images/b.txt", "A white box on black\n");
+  std::unique_ptr<Dataset> data;
+  const std::string said = said_by([&] {
+    data = make_dataset({Choice{"yolo",
+                                {{"images", (folder / "set/images").string()},
+                                 {"classes", int64_t{3}},
+                                 {"size", std::vector<int64_t>{20, 20}}}}});
+  });
+  EXPECT_TRUE(test::holds(said, "1 texts beside images do not begin with a class's number")) << said;
+  EXPECT_EQ(test::samples(*data, {0, 1}).targets[1].select(1, 0).max().item<float>(), -1);
+}
+
+TEST(Yolo, TwoClassesOfOneNameAreDoubted) {
+  const TemporaryFolder folder;
+  add(folder, "a", {10, 10, {2, 2, 4, 4}}, 1);
+  folder.write("names", "cat\nCat\ndog\n");
+  const Choice place = choice(folder, {{"names", (folder / "names").string()}});
+  const auto data = make_dataset({place});
+  const DataLook look = look_at({place}, *data, nullptr, {.depth = LookDepth::kStart});
+  ASSERT_EQ(look.doubts.size(), 1U);
+  EXPECT_EQ(look.doubts[0].kind, "classes of one name");
+  EXPECT_EQ(look.doubts[0].places, (std::vector<std::string>{"0: cat, and 1: Cat"}));
+}
+
+TEST(Yolo, ClassesThatTheTrainingDataHaveNoBoxOfAreDoubted) {
+  const TemporaryFolder train, other;
+  for (const char* const name : {"a", "b"}) {
+    add(train, name, {10, 10, {2, 2, 4, 4}}, 1);
+    add(other, name + std::string("2"), {12, 10, {2, 2, 4, 4}}, name[0] == 'a' ? 1 : 2);
+  }
+  const Choice training = choice(train), validation = choice(other);
+  const DatasetPlace place{.choice = validation, .training = &training};
+  const auto trained_on = make_dataset({training}), data = make_dataset(place);
+  const DataLook look = look_at(place, *data, trained_on.get(), {.depth = LookDepth::kStart});
+  ASSERT_EQ(look.doubts.size(), 1U);
+  EXPECT_EQ(look.doubts[0].kind, "classes of the validation data that the training data lack");
+  EXPECT_EQ(look.doubts[0].places, (std::vector<std::string>{"class 2: 1 boxes"}));
+}
+
 TEST(Yolo, ImagesThatAreNamedTwiceAreToldAsThat) {
   const DescribedSet set;
   set.folder.write("set/train.txt", "images/train/deep/a.png\nimages/val/a.png\n./images/val/a.png\n");
@@ -608,6 +655,14 @@ TEST(Yolo, TargetsHaveAsManyRowsAsTheRecipeSaysInEvaluationsToo) {
     make_dataset({choice(folder, {{"boxes", int64_t{1}}})});
   });
   EXPECT_TRUE(test::holds(error.what(), "a sample of 2 boxes")) << error.what();
+  folder.write("data.yaml", "train: list.txt\nnames: [a, b, c]\n");
+  folder.write("list.txt", "images/a.png\nimages/b.png\n");
+  const Keys listed = {{"file", (folder / "data.yaml").string()},
+                       {"split", std::string("train")},
+                       {"size", std::vector<int64_t>{20, 20}},
+                       {"boxes", int64_t{1}}};
+  error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({Choice{"yolo", listed}}); });
+  EXPECT_TRUE(error.where().ends_with("images/b.png")) << error.what();
   error = test::expect_error(ExitCode::kBadData,
                              [&] { make_dataset({.choice = three, .augment = {.mosaic = 0.5}}); });
   EXPECT_TRUE(test::holds(error.what(), "set boxes: 8")) << error.what();
@@ -632,6 +687,7 @@ TEST(Yolo, LinesOfCornersAreRefused) {
   }
   const Error error = test::expect_error(ExitCode::kBadData, [&] { make_dataset({choice(folder)}); });
   EXPECT_TRUE(test::holds(error.problem(), "a.txt: 0.9 × 0.8")) << error.what();
+  EXPECT_TRUE(error.problem().starts_with("1 fault: ")) << "of all files together, and of none alone";
   EXPECT_TRUE(test::holds(error.what(), "class cx cy w h")) << error.what();
   // Large boxes that stay inside are centres and sizes.
   for (int i = 0; i < 8; ++i)

@@ -59,6 +59,25 @@ TEST(SystemMemory, EveryAncestorOfACgroupVersion2Counts) {
   EXPECT_EQ(find(bounds, "cgroup /job/step"), nullptr) << "no limit is no bound";
 }
 
+TEST(SystemMemory, ALimitBeyondWhichACgroupIsThrottledCountsAsOne) {
+  const TemporaryFolder root;
+  write_process(root);
+  write_mounts(root, "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw");
+  root.write("proc/self/cgroup", "0::/job/step\n");
+  root.write("sys/fs/cgroup/job/step/memory.max", "max\n");
+  root.write("sys/fs/cgroup/job/step/memory.high", std::to_string(kGiB) + "\n");
+  root.write("sys/fs/cgroup/job/step/memory.current", std::to_string(kGiB / 4) + "\n");
+  root.write("sys/fs/cgroup/job/memory.max", std::to_string(kGiB) + "\n");
+  root.write("sys/fs/cgroup/job/memory.high", std::to_string(2 * kGiB) + "\n");
+  root.write("sys/fs/cgroup/job/memory.current", "0\n");
+  const auto bounds = memory_bounds({}, root.path());
+  const MemoryBound *const step = find(bounds, "cgroup /job/step"), *const job = find(bounds, "cgroup /job");
+  ASSERT_NE(step, nullptr);
+  EXPECT_EQ(step->available_bytes(), 3 * kGiB / 4);
+  ASSERT_NE(job, nullptr);
+  EXPECT_EQ(job->available_bytes(), kGiB) << "the smaller of two";
+}
+
 TEST(SystemMemory, CgroupVersion1InAContainerWhoseMountShowsOnlyItself) {
   const TemporaryFolder root;
   write_process(root);

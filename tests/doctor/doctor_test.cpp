@@ -11,6 +11,7 @@ TEST(Doctor, AMicroBatchThatFewerSamplesMakeHardlyShorterIsBoundByLaunches) {
   EXPECT_TRUE(bound_by_launches(whole, {16, 1900}));
   EXPECT_FALSE(bound_by_launches(whole, {16, 6400})) << "a quarter of them";
   EXPECT_FALSE(bound_by_launches(whole, {16, 2100}));
+  EXPECT_FALSE(bound_by_launches(whole, {16, 800})) << "twice the time of all: the machine had other work";
 }
 
 TEST(Doctor, WhereLoadingAloneIsFarFasterThanTrainingNothingWaitsForIt) {

@@ -256,6 +256,18 @@ class ReturnsALossBeside(Base):
         return {"logits": self.body(x), "beside": self.first.weight.square().mean()}
 
 
+class ReturnsItsTemperature(Base):
+    """Beside its logits, as models of contrast do, and keeps it."""
+
+    def __init__(self):
+        super().__init__()
+        self.logarithm = nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        self.temperature = self.logarithm.exp()
+        return {"logits": self.temperature * self.body(x), "temperature": self.temperature, "logarithm": self.logarithm}
+
+
 class KeepsLayersInAList(Base):
     def __init__(self):
         super().__init__()
@@ -543,6 +555,11 @@ class JoinsWithinVmap(Base):
 
     def forward(self, x):
         return self.body(torch.vmap(self.one)(x))
+
+
+class LearnsThroughAStep(Base):
+    def forward(self, x):
+        return self.out(torch.heaviside(self.first(x), torch.ones(())))
 
 
 class TakesLeastSquares(Base):
@@ -1154,6 +1171,18 @@ class Warming:
 BOOK = {"calls": 0}
 
 
+def ticking():
+    """A function that counts its calls in the function around it."""
+    calls = 0
+
+    def tick():
+        nonlocal calls
+        calls += 1
+        return float(calls > 300)
+
+    return tick
+
+
 class WarmsUp(Base):
     """A term of its loss comes after some calls."""
 
@@ -1165,6 +1194,7 @@ class WarmsUp(Base):
         self.info, self.settings, self.warming = {"calls": 0}, SimpleNamespace(calls=0), Warming()
         self.numbers, self.pair, self.seen, self.count = [0], (0, 0), deque(), itertools.count(1)
         self.nested = {"terms": [(Warming(),)]}
+        self.tick, self.whole, self.array = ticking(), numpy.int64(0), numpy.zeros((2, 2))
         self.tensor = torch.zeros(())
         self.register_buffer("unsaved", torch.zeros(()), persistent=False)
 
@@ -1212,6 +1242,21 @@ class WarmsUp(Base):
         BOOK["calls"] += 1
         return float(BOOK["calls"] > 300)
 
+    def of_a_function(self):
+        return self.tick()
+
+    def of_an_argument(self, calls=[0]):  # noqa: B006
+        calls[0] += 1
+        return float(calls[0] > 300)
+
+    def of_numpy(self):
+        self.whole += 1
+        return float(self.whole > 300)
+
+    def of_an_array(self):
+        self.array[0, 1] += 1
+        return float(self.array[0, 1] > 300)
+
     def of_a_tensor(self):
         self.tensor = self.tensor + 1
         return (self.tensor > 300).float()
@@ -1226,7 +1271,8 @@ class CountsForALogElsewhere(WarmsUp):
         super().__init__(None)
 
     def forward(self, x):
-        for counted in (self.entry, self.setting, self.of_an_object, self.number, self.of_a_pair, self.length, self.of_a_count):
+        for counted in (self.entry, self.setting, self.of_an_object, self.number, self.of_a_pair, self.length, self.of_a_count, self.of_a_function,
+                        self.of_an_argument, self.of_numpy, self.of_an_array):
             counted()
         return self.body(x)
 

@@ -57,6 +57,7 @@ class Followed(Exported):
         "one row by its places": lambda h: h.take_along_dim(torch.arange(7, -1, -1)[None], dim=-1),
         "a product of several": lambda h: torch.linalg.multi_dot([h, torch.ones(8, 3), torch.ones(3, 8)]),
         "a chain of products": lambda h: torch.chain_matmul(h, torch.ones(8, 3), torch.ones(3, 8)),
+        "products of all pairs": lambda h: torch.kron(h[:, :4], torch.ones(1, 2)) + h.kron(torch.ones(())) + torch.kron(torch.ones(2), h[:, 4:]),
         "differences": lambda h: torch.gradient(h, dim=1)[0] + torch.gradient(h, spacing=0.5, dim=-1, edge_order=2)[0],
         "a quantile": lambda h: h + h.quantile(0.3, 1, True),
         "quantiles": lambda h: h + torch.quantile(h, torch.tensor([0.1, 0.8]), dim=-1).sum(0)[:, None],
@@ -311,6 +312,11 @@ class Followed(Exported):
             export(made(maker), VALUES, self.folder / "m.autotrain", precisions=["fp32"], output_part=part, say=said.append)
             self.assertIn(f"a number with a gradient {words}", said[-1])
 
+    def test_a_temperature_beside_the_prediction_is_no_loss(self):
+        said = []
+        export(made(models.ReturnsItsTemperature), VALUES, self.folder / "m.autotrain", precisions=["fp32"], output_part="logits", say=said.append)
+        self.assertNotIn("a number with a gradient", "\n".join(said))
+
     def test_a_loss_that_is_returned_in_training_alone_is_refused(self):
         class Switches(models.Base):
             def forward(self, x):
@@ -431,6 +437,7 @@ class Refused(Exported):
             models.PenalisesSlopes: ("torch.enable_grad()", line_of("torch.autograd.grad(self.body(x).sum()")),
             models.TakesAPair: ("does not take a batch like the example", "a module that takes them one by one"),
             models.JoinsWithinVmap: ("outside of torch.vmap", line_of("torch.cat([x[1:], torch.zeros(1)])")),
+            models.LearnsThroughAStep: ("has no derivative of an operator that the module learns through", forward_of(models.LearnsThroughAStep)),
             models.TakesLeastSquares: ("torch.linalg.pinv(a) @ b", line_of("torch.linalg.lstsq(")),
             models.TakesHessians: ("torch.func.jacrev(torch.func.grad(f))", forward_of(models.TakesHessians)),
             models.TakesItsLength: ("x.shape[0] in the place of len(x)", line_of("x.new_zeros(len(x), 1)")),
@@ -453,7 +460,8 @@ class Refused(Exported):
             kind.entry: "self.info['calls']", kind.setting: "self.settings.calls", kind.of_an_object: "self.warming.calls", kind.number: "self.numbers[0]",
             kind.of_a_nested_object: "self.nested['terms'][0][0].calls", kind.of_a_pair: "self.pair[0]", kind.length: "self.seen", kind.of_a_count: "self.count",
             kind.of_its_class: "WarmsUp.calls", kind.entry_of_its_class: "WarmsUp.book['calls']", kind.entry_of_its_file: "strange_models.BOOK['calls']",
-            kind.of_a_tensor: "self.tensor", kind.of_a_buffer: "self._buffers['unsaved']",
+            kind.of_a_tensor: "self.tensor", kind.of_a_buffer: "self._buffers['unsaved']", kind.of_a_function: "self.tick.calls",
+            kind.of_an_argument: "self.counted.calls[0]", kind.of_numpy: "self.whole", kind.of_an_array: "self.array[1]",
         }  # fmt: skip
         for counted, words in cases.items():
             with self.subTest(case=counted.__name__):
@@ -502,6 +510,8 @@ class Refused(Exported):
             "more of 7 among input 1": (models.PredictsTokensButOne, "int64[4,9]<300", None),
             "more of 255 among input 2": (lambda: models.IgnoresAClass(ignore_index=255), [VALUES, "int64[4]<200"], None),
             "more of -900 among the targets": (lambda: models.LeavesOutTargets(lambda y: y > -900, 5), VALUES, "float32[4,5]"),
+            "more of 50 among the targets": (lambda: models.LeavesOutTargets(lambda y: y.abs() < 50, 5), VALUES, "float32[4,5]"),
+            "more of 10000 among the targets": (lambda: models.LeavesOutTargets(lambda y: y.square().sum(1, keepdim=True) < 1e4, 5), VALUES, "float32[4,5]"),
             "numbers in common": (models.ContrastsEqualOnes, VALUES, "int64[4]<1000"),
             "have numbers in common": (models.ContrastsEqualOnes, VALUES, "float32[4]"),
             "that have numbers in common": (models.ContrastsEqualOnes, [VALUES, "int64[4]<1000"], None),

@@ -35,6 +35,20 @@ TEST(Timing, TheMedianLiesBetweenTheRanksOfTheSignTest) {
   EXPECT_EQ(median_interval(twenty)->high, 15);
 }
 
+// A repeat takes a microsecond and starting a pass a tenth of a millisecond.
+TEST(Timing, APassThatOtherWorkMadeLongSetsNoNumberOfRepeats) {
+  int passes = 0;
+  const auto time_pass = [&](int64_t repeats) {
+    return (passes++ == 0 ? 0.05 : 0) + 1e-4 + 1e-6 * static_cast<double>(repeats);
+  };
+  EXPECT_NEAR(seconds_of_repeat(time_pass, {}), 1e-6, 1e-8);
+  passes = 1;
+  EXPECT_NEAR(seconds_of_repeat(time_pass, {}), 1e-6, 1e-8) << "as where nothing disturbs";
+  int calls = 0;
+  EXPECT_EQ(seconds_of_repeat([&](int64_t) { return ++calls, 2.0; }, {.seconds = 1}), 2);
+  EXPECT_EQ(calls, 3) << "of a long work the least";
+}
+
 TEST(Timing, FiveValuesCannotTellWhereTheMedianIs) {
   EXPECT_FALSE(median_interval({1, 2, 3, 4, 5}));
 }

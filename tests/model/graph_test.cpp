@@ -522,6 +522,37 @@ TEST(Graph, AChangeOfShapeIsAViewWhereThatMatters) {
   EXPECT_EQ(op_of_view(true), "aten::view");
 }
 
+Graph group_normalisation(bool of_images) {
+  const Json mask = Json::array({of_images, true, false});  // which gradients are made
+  const Json json = {{"nodes",
+                      {node("aten::sym_size", "int", {value(1), 0}, {3}),
+                       node("aten::native_group_norm", "",
+                            {value(1), value(0), nullptr, value(3), 6, 16, 3, 1e-5}, {4, 5, 6}),
+                       node("aten::native_group_norm_backward", "",
+                            {value(2), value(1), value(5), value(6), value(0), value(3), 6, 16, 3, mask},
+                            {nullptr, 7, nullptr})}},
+                     {"prediction", 4},
+                     {"gradients", Json::array({7})}};
+  return graph::read_graph(json, {.parameters = 1, .training = true}, 1);
+}
+
+// The gradient of what was flattened is contiguous, and the images that it is of have their channels last.
+TEST(Graph, GroupNormalisationHasTheSameGradientsHoweverImagesLie) {
+  torch::manual_seed(4);
+  const torch::Tensor weight = torch::randn({6}), images = torch::randn({5, 6, 4, 4}),
+                      cotangent = torch::randn({5, 6, 4, 4});
+  for (const bool of_images : {true, false}) {
+    const Graph graph = group_normalisation(of_images);
+    const Differentiated expected = differentiated(graph, {weight, images}, cotangent);
+    for (const torch::Tensor& stored : {images.contiguous(at::MemoryFormat::ChannelsLast),
+                                        images.transpose(2, 3).contiguous().transpose(2, 3)}) {
+      const Differentiated found = differentiated(graph, {weight, stored}, cotangent);
+      EXPECT_TRUE(found.output.allclose(expected.output, 1e-4, 1e-5)) << stored.strides();
+      EXPECT_TRUE(found.gradients[0].allclose(expected.gradients[0], 1e-4, 1e-4)) << stored.strides();
+    }
+  }
+}
+
 TEST(Graph, WhatWasAddedToAParameterMayBeWrittenTo) {
   const Json none = {{"default", true}};
   const Json json = {{"nodes",

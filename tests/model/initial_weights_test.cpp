@@ -4,6 +4,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
+#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -291,6 +292,35 @@ TEST_F(InitialWeights, WhatTheFileAloneHasIsLeftOutWhereThatIsAsked) {
   const auto skip = [&](const char* pattern) { take_weights({.file = file, .skip = {pattern}}, net); };
   const Error pattern = test::expect_error(ExitCode::kBadRecipe, [&] { skip("projector.1.weight"); });
   EXPECT_TRUE(test::holds(pattern.what(), "did you mean \"projector.0.weight\"?"));
+}
+
+TEST_F(InitialWeights, ATypeThatIsNotReadIsRefusedWhereTheModelHasTheTensor) {
+  write(trained(2));
+  std::string bytes = test::slurp(folder_ / "w.safetensors");
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  auto header = nlohmann::json::parse(bytes.substr(sizeof(length), length));
+  header["scale"] = {{"dtype", "F8_E8M0"}, {"shape", {1}}};
+  const auto file_with = [&](const std::string& name) {
+    auto changed = header;
+    const size_t end = bytes.size() - sizeof(length) - length;
+    changed["scale"]["data_offsets"] = {end, end + 1};
+    if (name != "scale") changed[name]["dtype"] = "F8_E4M3";
+    const std::string text = changed.dump();
+    const uint64_t size = text.size();
+    return folder_
+        .write(name, std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + text +
+                         bytes.substr(sizeof(length) + length) + "x")
+        .string();
+  };
+  Net net(2);
+  const WeightsTaken taken = take_weights({.file = file_with("scale"), .skip = {"scale"}}, net);
+  EXPECT_EQ(taken.skipped, std::vector<std::string>{"scale"});
+  EXPECT_TRUE(net.fc->weight.eq(7).all().item<bool>());
+  const std::string wanted = file_with("fc.weight");
+  const Error error =
+      test::expect_error(ExitCode::kBadData, [&] { take_weights({.file = wanted, .skip = {"scale"}}, net); });
+  EXPECT_TRUE(test::holds(error.what(), R"("fc.weight" is of type "F8_E4M3")"));
 }
 
 TEST_F(InitialWeights, RulesThatMatchNoWholeNameAreNamedWhereTheFileDoesNotMatch) {

@@ -183,6 +183,28 @@ TEST(Metrics, PredictionsThatAreNoNumbersEndNoEvaluation) {
   }
 }
 
+// Kernels that look for the largest logit take one that is not a number for it.
+TEST(Metrics, PredictionsThatAreNoNumbersHaveNoFigures) {
+  torch::Tensor logits = torch::randn({8, 4});
+  logits[5] = NAN;
+  const torch::Tensor truth = torch::tensor({0, 1, 2, 3, 0, 0, 2, 3}), labels = torch::ones({8, 4});
+  const Case classes{TargetKind::kClasses, logits, truth}, of_labels{TargetKind::kLabels, logits, labels};
+  for (const char* const name :
+       {"accuracy", "top2", "macro_precision", "macro_recall", "macro_f1", "micro_f1", "mean_iou"})
+    EXPECT_TRUE(std::isnan(evaluate(name, classes, 3).figures.at(name))) << name;
+  for (const char* const name : {"label_accuracy", "macro_precision", "macro_recall", "macro_f1", "micro_f1"})
+    EXPECT_TRUE(std::isnan(evaluate(name, of_labels, 3).figures.at(name))) << name;
+  EXPECT_TRUE(std::isnan(evaluate("per_class", classes, 3).figures.at("recall.0")));
+  double counted = 0;
+  for (const auto& row : evaluate("confusion_matrix", classes, 3).tables.at(0).cells)
+    for (const double cell : row) counted += cell;
+  EXPECT_EQ(counted, 7);
+  for (const char* const name : {"accuracy", "top2", "macro_f1"}) {
+    EXPECT_FALSE(std::isnan(evaluate(name, classes, 3, {.ignore_index = 0}).figures.at(name)))
+        << name << ": targets that count for nothing have no part in it";
+  }
+}
+
 TEST(Metrics, BinsOfTooManyClassesAreRefusedByName) {
   const Case vocabulary{TargetKind::kClasses, torch::randn({2, 50'257}), torch::tensor({0, 50'256})};
   for (const char* name : {"roc_auc_binned", "average_precision_binned"}) {

@@ -121,6 +121,26 @@ TEST(PreconditionedNorm, IsOfThoseThatKeepASecondMoment) {
   }
 }
 
+// Of the first micro-batch all have a gradient; those whose turn it is not lose it when the window ends.
+TEST(PreconditionedNorm, IsOfThoseAloneWhoseTurnItIs) {
+  const auto all = tensors();
+  OptimizerRecipe r = adam_recipe("adamw");
+  r.groups = {{.match = {"large"}, .every = 2}};
+  const auto optimizer = make_optimizer(r, {all});
+  test::set_gradients(all, 0);
+  optimizer->apply(test::update_with(0.01));
+  test::set_gradients(all, 1);
+  PreconditionedNorm norm(*optimizer);
+  const auto in_update = [&](int64_t update) {
+    optimizer->begin_update({.update = update});
+    return norm.squared().item<double>();
+  };
+  const double alone = in_update(3), together = in_update(4);
+  EXPECT_LT(alone, together);
+  all[2].tensor.mutable_grad().reset();
+  EXPECT_EQ(in_update(4), alone);
+}
+
 TEST(PreconditionedNorm, OfAViewOfSomethingLargerIsTheSame) {
   torch::manual_seed(1);
   const torch::Tensor view = torch::randn({40, 30}).slice(1, 3, 17).t().requires_grad_();

@@ -448,18 +448,21 @@ TEST(Predict, ThePredictedClassesAreThoseThatEvaluationCounts) {
   EXPECT_EQ(static_cast<double>(right) / static_cast<double>(kSamples), accuracy);
 }
 
-TEST(Predict, WithoutASummaryThereIsNoBestCheckpoint) {
+// As of a run that was killed, or is under way.
+TEST(Predict, WithoutASummaryTheBestIsWhatTheNewestCheckpointKnows) {
   const TemporaryFolder folder;
   fs::copy(trained_run(), folder / "run", fs::copy_options::recursive);
   PredictOptions options = options_for(folder / "p.csv");
   options.run = {folder / "run", "best"};
   predict(options);
+  const std::string before = slurp(folder / "p.csv");
   fs::remove(folder / "run" / "summary.json");
   options.start = PredictionStart::kOverwrite;
-  const Error error = expect_error(ExitCode::kMissingFile, [&] { predict(options); });
-  EXPECT_TRUE(holds(error.problem(), "has no best checkpoint yet"));
+  predict(options);
+  EXPECT_EQ(slurp(folder / "p.csv"), before);
   folder.write("run/summary.json", "{\"best\": null}");
-  expect_error(ExitCode::kMissingFile, [&] { predict(options); });
+  const Error error = expect_error(ExitCode::kMissingFile, [&] { predict(options); });
+  EXPECT_TRUE(holds(error.problem(), "has no best checkpoint"));
 }
 
 TEST(Predict, DataOfAnotherShapeAreRefusedBeforeAnythingIsWritten) {

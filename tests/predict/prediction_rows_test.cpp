@@ -48,9 +48,7 @@ TEST(PredictionRows, TheLikeliestClassesComeFirstAndOfEqualOnesTheSmallestNumber
 TEST(PredictionRows, TheFirstOfTheLikeliestIsWhatArgmaxTakes) {
   torch::manual_seed(5);
   for (int round = 0; round < 200; ++round) {
-    // Rounded, so that many are equal; sometimes none are numbers.
-    torch::Tensor logits = at::randn({4, 1 + round % 9}).mul(2).round();
-    if (round % 3 == 0) logits[1][round % logits.size(1)] = kNone;
+    const torch::Tensor logits = at::randn({4, 1 + round % 9}).mul(2).round();  // so that many are equal
     const std::string text = rows_of(Kind::kClasses, logits).rows(0, logits);
     const torch::Tensor expected = logits.argmax(1);
     size_t at = 0;
@@ -75,6 +73,15 @@ TEST(PredictionRows, JsonHasTheColumnsOfCsvWithNamesOfClassesAndFiles) {
   EXPECT_TRUE(
       test::holds(rows.rows(3, logits),
                   R"({"sample":3,"file":"f3.png","class":1,"name":"dog \"x\"","probability":1,"p_cat":)"));
+}
+
+TEST(PredictionRows, OutputsThatAreNoNumbersTellNoClass) {
+  const torch::Tensor logits = numbers({1, 2, 0, kNone, 4, 0}, 3);
+  RowOptions options{.top = 2};
+  EXPECT_TRUE(test::holds(rows_of(Kind::kClasses, logits, options).rows(0, logits), "\r\n1,,,,\r\n"));
+  options = {.format = Format::kJsonl, .class_names = {"cat", "dog", "owl"}};
+  EXPECT_TRUE(test::holds(rows_of(Kind::kClasses, logits, options).rows(0, logits),
+                          R"({"sample":1,"class":null,"name":null,"probability":null})"));
 }
 
 TEST(PredictionRows, WhatIsNoNumberIsEmptyInCsvAndNullInJson) {

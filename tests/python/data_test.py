@@ -99,10 +99,17 @@ class Data(unittest.TestCase):
         draws = iter([False] * 9 + [True] * 50)
         for make in (lambda i: (torch.rand(2), 1), lambda i: (torch.rand(1 + i), 1), lambda i: (INPUTS[i].flip(0) if next(draws) else INPUTS[i], 1)):
             self.refused("is another each time it is read.*\n.*data.augment", Made(make))
+        self.refused("sample 5[0-9] is another", Made(lambda i: (torch.rand(2) if i >= 50 else INPUTS[0], 1), samples=100))
 
     def test_examples_of_inputs(self):
         for inputs, example in ((INPUTS > 3, "bool[4,2]"), (INPUTS, "float32[4,2]"), (INPUTS.long(), "int64[4,2]<12")):
             self.assertEqual(example_of(inputs.numpy()), example)
+
+    def test_images_of_bytes_are_made_floats(self):
+        for shape in ((6, 3, 2, 2), (6, 2, 2)):
+            with self.assertRaisesRegex(autotrain.StepError, "images of uint8"):
+                example_of(numpy.zeros(shape, numpy.uint8))
+        self.assertEqual(example_of(numpy.zeros((6, 2, 2), numpy.int64)), "int64[4,2,2]<1")
 
     def test_what_has_no_numbers(self):
         self.refused("the target of sample 0 is a NoneType, and no array", Made(lambda i: (INPUTS[i], None)))

@@ -29,6 +29,14 @@ class Config:
     scale = 1.0
 
 
+class Kind(type):
+    scale = 1.0
+
+
+class Scale(metaclass=Kind):
+    pass
+
+
 def by_global(value):
     return value * SCALE
 
@@ -72,6 +80,11 @@ class OfModule(Reads):
 class OfClass(Reads):
     def forward(self, x):
         return self.linear(x) * Config.scale
+
+
+class OfKind(Reads):
+    def forward(self, x):
+        return self.linear(x) * Scale.scale
 
 
 class Imported(Reads):
@@ -311,6 +324,17 @@ class Keys(unittest.TestCase):
         self.changed_by(lambda: OfInstalled(None), numpy, "autotrain_test_scale", 0.0)
         self.changed_by(lambda: OfClass(None), Config, "scale", 0.0)
         self.changed_by(lambda: Activation(torch.tanh), Activation, "scale", 3)
+
+    def test_what_was_put_in_the_place_of_a_package_s_own_counts(self):
+        for owner, name in ((torch.nn.Linear, "forward"), (Kind, "scale")):
+            self.changed_by(lambda: OfKind(None), owner, name, by_helper)
+        for owner, name in ((torch.nn.functional, "relu"), (torch.Tensor, "unflatten"), (torch, "einsum")):
+            with unittest.mock.patch.object(owner, name, by_global):
+                self.assertIsNone(self.key(Global(None)), name)
+        hook = torch.nn.modules.module.register_module_forward_hook(by_helper)
+        self.assertIsNone(self.key(Global(None)))
+        hook.remove()
+        self.assertIsNotNone(self.key(Global(None)))
 
     def test_what_no_name_tells_is_exported_anew(self):
         for kind in (ByName, OfDictionary, OfLoaded, Environ, Getenv, OfFile, Unloaded, Cached, CachedMethod):

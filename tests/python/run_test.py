@@ -171,9 +171,12 @@ class Trains(unittest.TestCase):
 
     def test_a_loss_inside_the_module_is_refused_by_name(self):
         output = Path(self.folder.name) / "inside"
-        for loss in ({"name": "model"}, "model"):
+        file = Path(self.folder.name) / "inside.yaml"
+        file.write_text("loss: {name: model}\nstop: {updates: 1}\n")
+        of_a_file = {key: section for key, section in RECIPE.items() if key != "loss"} | {"extends": file}
+        for recipe in ({**RECIPE, "loss": {"name": "model"}}, {**RECIPE, "loss": "model"}, file, of_a_file):
             with self.assertRaisesRegex(autotrain.StepError, "loss: is the module's own"):
-                autotrain.train({**RECIPE, "loss": loss}, self.model, train=points(16, 1), output=output)
+                autotrain.train(recipe, self.model, train=points(16, 1), output=output)
         self.assertFalse(output.exists())
 
     def test_a_dataset_is_the_same_as_its_arrays(self):

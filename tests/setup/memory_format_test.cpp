@@ -147,6 +147,21 @@ TEST(MemoryFormat, StridedConvolutionsOfOnePixelOverFewChannelsKeepImagesContigu
   EXPECT_TRUE(test::holds(refusal.what(), "1 x 1")) << refusal.what();
 }
 
+// LibTorch alone ends with a segmentation fault there.
+TEST(MemoryFormat, AGroupNormalisationBeforeWhichNothingLearnsIsRefused) {
+  const TensorDataset images = small_images(64);
+  const auto task = [] {
+    auto net = std::make_shared<ConvNet>(ConvNet::First::kNothing, /*group_norm=*/true);
+    for (torch::Tensor& each : net->conv->parameters()) each.requires_grad_(false);
+    return supervised(net, cross_entropy());
+  };
+  EXPECT_EQ(chosen(MemoryFormat::kAuto, task(), images), MemoryFormat::kContiguous);
+  const Error refusal =
+      test::expect_error(ExitCode::kBadRecipe, [&] { chosen(MemoryFormat::kChannelsLast, task(), images); });
+  EXPECT_TRUE(test::holds(refusal.what(), "group normalisation before which nothing learns"))
+      << refusal.what();
+}
+
 TEST(MemoryFormat, TryingItLeavesTheKernelsThatRepeatAsTheyWere) {
   const TensorDataset images = small_images(64);
   const auto state = [] {

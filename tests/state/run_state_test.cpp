@@ -111,7 +111,10 @@ TEST(Position, TheBestIsComparedWithFiguresOfTheSameMonitorOnly) {
   EXPECT_TRUE(evaluate(4, 1.8, 0.2));
   EXPECT_FALSE(evaluate(5, 1.0, 0.15));
   r.loss.name = "mean_squared_error";
+  position.plateau = {.factor = 0.1, .figure = "loss", .best = 1.0};
   EXPECT_TRUE(evaluate(6, 9, 0.1)) << "of another loss";
+  EXPECT_EQ(position.plateau, (PlateauState{.factor = 0.1, .figure = "loss"}))
+      << "which falls no further for it";
 }
 
 }  // namespace

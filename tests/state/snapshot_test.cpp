@@ -2,7 +2,10 @@
 
 #include "autotrain/log.h"
 #include "base/files.h"
+#include "base/text.h"
+#include "checkpoint/safetensors.h"
 #include "data/fingerprint.h"
+#include "model/torchscript.h"
 #include "recipe/writer.h"
 #include "state/catalog.h"
 #include "state/data_files.h"
@@ -119,6 +122,40 @@ TEST(Resume, DataOfWhichNotAllBytesAreComparedAreOthersElsewhere) {
   const std::vector<KeyDifference> changes = changes_of_recipe(saved, now);
   ASSERT_EQ(changes.size(), 1U);
   EXPECT_EQ(changes[0].path, "data.train.file");
+}
+
+TEST(Resume, WeightsAndModelsThatWereMovedAreTheSame) {
+  const test::TemporaryFolder folder;
+  const auto recipe_at = [&](const std::string& name) {
+    Recipe r = test::small_recipe();
+    r.model = {"torchscript", {{"file", (folder / (name + ".pt")).string()}}};
+    r.weights.file = (folder / (name + ".safetensors")).string();
+    return r;
+  };
+  const Recipe before = recipe_at("before"), now = recipe_at("now");
+  for (const char* const name : {"before", "now"}) {
+    write_file(folder / cat(name, ".pt"), "a module");
+    write_safetensors(folder / cat(name, ".safetensors"), {{"w", torch::ones({2})}});
+  }
+  SavedRun was;
+  was.recipe = write_recipe(before, catalog());
+  was.identity = {{"model's file", digest_of_script(folder / "before.pt")},
+                  {"initial weights", fingerprint_of_weights(*before.weights.file)}};
+  SavedRun saved = was;
+  follow_data(saved, now);
+  EXPECT_TRUE(changes_of_recipe(saved, now).empty());
+
+  const auto changed_keys_of = [&] {
+    saved = was;
+    follow_data(saved, now);
+    std::vector<std::string> keys;
+    for (const KeyDifference& key : changes_of_recipe(saved, now)) keys.push_back(key.path);
+    return keys;
+  };
+  write_file(folder / "now.pt", "another module");
+  EXPECT_EQ(changed_keys_of(), std::vector<std::string>{"model.file"});
+  write_safetensors(folder / "now.safetensors", {{"w", torch::zeros({2})}});
+  EXPECT_EQ(changed_keys_of(), (std::vector<std::string>{"model.file", "model.weights.file"}));
 }
 
 TEST(Resume, WhatTheBestWasFoundByIsReadInTodaysWords) {

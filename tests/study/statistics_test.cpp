@@ -176,6 +176,24 @@ TEST(Statistics, AnIntervalCoversAsOftenAsItSays) {
   }
 }
 
+// Welch's own degrees of freedom would say so of one study in ten.
+TEST(Statistics, AFewValuesAgainstManyAreToldApartNoOftenerThanStated) {
+  Random random(8);
+  constexpr int kStudies = 2000;
+  for (const auto& [few, many] : {std::pair<size_t, size_t>{2, 10}, {2, 4}, {3, 10}}) {
+    for (const double deviation : {1.0, 3.0}) {
+      int told = 0;
+      for (int i = 0; i < kStudies; ++i) {
+        const Values a = normal_values(random, few, 0, deviation), b = normal_values(random, many, 0, 1);
+        told += welch_test(a, b).p < 0.05 ? 1 : 0;
+      }
+      const boost::math::binomial stated(kStudies, 0.05);
+      EXPECT_LE(told, boost::math::quantile(boost::math::complement(stated, 0.001)))
+          << few << " against " << many << ", " << deviation << " times the spread";
+    }
+  }
+}
+
 TEST(Statistics, OneValueOrNoneGivesNoTest) {
   const Values none, one = {0.9}, three = {0.8, 0.9, 1.0};
   EXPECT_TRUE(std::isnan(mean(none)));

@@ -279,6 +279,20 @@ TEST(Sweep, FindsTheLargestThroughputWithinALatency) {
   EXPECT_EQ(best_within(sweep.variants[0], 1e-6), nullptr);
   const auto sentences = sentences_of(sweep, sweep.variants[0]);
   EXPECT_TRUE(test::holds(sentences.back(), "within 80 ms the largest throughput is at batch 32"));
+  EXPECT_TRUE(test::holds(sentences.back(), "of 10 calls alone, too few to have met one in a hundred"));
+  for (SweepPoint& point : sweep.variants[0].points) point.repeats = 100;
+  EXPECT_FALSE(test::holds(sentences_of(sweep, sweep.variants[0]).back(), "alone"));
+}
+
+TEST(Sweep, WhereRoundsDifferTwofoldTheAnswerSaysThatItMayBeChance) {
+  Sweep sweep{.name = "test", .variants = {variant_of(1e6, 1, 1)}};
+  analyse(sweep);
+  sweep.variants[0].points[3].drift = 0.9;
+  EXPECT_FALSE(test::holds(answer_of(sweep, sweep.variants[0]), "chance"));
+  sweep.variants[0].points[3].drift = 8;
+  EXPECT_TRUE(
+      test::holds(answer_of(sweep, sweep.variants[0]),
+                  "This may be chance: the machine was not steady, and rounds of batch 8 differ 9 times."));
 }
 
 TEST(Sweep, SaysWhyAMeasuredKneeIsFarFromItsPrediction) {

@@ -383,6 +383,20 @@ TEST(Divergence, WithoutACheckpointFromBeforeItSaysSo) {
   EXPECT_TRUE(test::holds(error.what(), "no checkpoint from before update 1"));
 }
 
+TEST(Divergence, WhereTheOnlyCheckpointIsOfTheWeightsThatFailedItSaysWhatToKeep) {
+  const TemporaryFolder folder;
+  Recipe r = diverging_recipe();
+  r.divergence.policy = DivergencePolicy::kRollback;
+  r.checkpoint.every = *Interval::parse("1 updates");
+  r.checkpoint.keep = 1;
+  const Error error = test::expect_error(ExitCode::kDiverged, [&] {
+    fit_diverging(r, folder / "run",
+                  [](int64_t call) { return call >= kTrialCalls + 7 && call < kTrialCalls + 9; });
+  });
+  EXPECT_TRUE(test::holds(error.what(), "no checkpoint from before update 7"));
+  EXPECT_TRUE(test::holds(error.hint(), "checkpoint.keep to 2"));
+}
+
 TEST(Divergence, RollbacksAreBounded) {
   const TemporaryFolder folder;
   Recipe r = diverging_recipe();

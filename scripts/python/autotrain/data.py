@@ -83,8 +83,9 @@ def pair_of(dataset, index, name):
 
 
 def check_lasting(dataset, name):
-    """@raise StepError where a sample is another each time it is read."""
-    for index in range(min(len(dataset), READ_TWICE)):
+    """@raise StepError where a sample is another each time it is read: of all of them, since one part of several may draw some."""
+    last = len(dataset) - 1
+    for index in sorted({number * last // (READ_TWICE - 1) for number in range(READ_TWICE)}):
         one, other = (pair_of(dataset, index, name) for _ in range(2))
         if not all(map(same_numbers, one, other)):
             raise StepError(name, f"sample {index} is another each time it is read, as a transform makes it that draws random numbers, and "
@@ -172,9 +173,9 @@ def section_of(name, inputs, folder):
 def example_of(inputs):
     """What the exporter is told of a batch: "float32[4,3,32,32]"; of whole numbers also their bound."""
     shape = ",".join(map(str, (4, *inputs.shape[1:])))
-    if inputs.dtype.kind in "iu" and inputs.ndim == 4:
+    if inputs.dtype.kind in "iu" and (inputs.ndim == 4 or inputs.dtype == numpy.uint8 and inputs.ndim == 3):  # [n, h, w]
         raise StepError("train", f"its inputs are images of {inputs.dtype}, which a module does not take as they are",
-                        "make them floats, as the module is given them: images.float() / 255")
+                        "make them floats, as the module is given them: images.float() / 255" + ("" if inputs.ndim == 4 else "; or int64, where they are no images"))
     if inputs.dtype.kind in "iu":
         return f"int64[{shape}]<{int(inputs.max()) + 1}"
     return f"{'bool' if inputs.dtype.kind == 'b' else 'float32'}[{shape}]"

@@ -118,6 +118,12 @@ def functions_of(kind):
     return [function for name, value in vars(kind).items() if name != "__init__" for function in functions_in(value)]
 
 
+def is_put_there(value):
+    """Whether a function of somebody's own stands in what is of an installed package."""
+    file = value.__code__.co_filename if inspect.isfunction(value) else "<"
+    return not (file.startswith("<") or installed(file))
+
+
 def constants_of(kind):
     """What a class has that is no code and no entry of Python's own."""
     return {name: value for name, value in vars(kind).items()
@@ -152,11 +158,14 @@ class Texts:
     def kind(self, kind):
         """A class, and what is in it beside its source."""
         text = f"{kind.__module__}.{kind.__qualname__}"
-        if kind in self.told or not is_own(kind.__module__):
+        if kind in self.told:
             return text
+        if not is_own(kind.__module__):
+            put_there = [self.function(each) for each in functions_of(kind) if is_put_there(each)]
+            return f"{text}({', '.join(put_there)})" if put_there else text
         self.told.add(kind)
         functions = [self.function(each) if inspect.isfunction(each) else self.of(each) for each in functions_of(kind)]
-        return f"{text}({self.of(constants_of(kind))}, {', '.join(functions)})"
+        return f"{text}({self.of(constants_of(kind))}, {', '.join([self.kind(type(kind)), *functions])})"
 
     def function(self, function):
         text = f"{function.__module__}.{function.__qualname__}"
@@ -190,5 +199,5 @@ class Texts:
             raise Unknown
         asked = {name: vars(value)[name] for name in attributes_in(code) if name in vars(value)}
         if not own:  # its code is that of its version
-            asked = {name: each for name, each in asked.items() if not (inspect.isclass(each) or inspect.isroutine(each))}
+            asked = {name: each for name, each in asked.items() if is_put_there(each) or not (inspect.isclass(each) or inspect.isroutine(each))}
         return f"{value.__name__}({', '.join(f'{name}: {self.read(each, code)}' for name, each in asked.items())})"

@@ -4,6 +4,7 @@ import fcntl
 import filecmp
 import itertools
 import os
+import re
 import shutil
 import signal
 import sys
@@ -165,10 +166,24 @@ def run_program(arguments, output, descriptor, show, scratch):
         return child.returncode, said.read()
 
 
+def loss_of(recipe):
+    """The name of its loss, its own or of the files that it extends; None where the program cannot tell, which says why when it runs."""
+    section = recipe.get("loss")
+    own = section.get("name") if isinstance(section, dict) else section
+    if own is not None or not recipe["extends"]:
+        return own
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            keys = program.call("config", "--config", recipes.write(recipe, {}, "run", Path(folder)))
+        except Error:
+            return None
+    found = re.search(r"^loss:\n  name: (.*)", keys, re.MULTILINE)
+    return found and found[1]
+
+
 def check_loss(recipe):
     """@raise StepError for a loss inside the module, which is exported without it."""
-    section = recipe.get("loss")
-    if (section.get("name") if isinstance(section, dict) else section) == "model":
+    if loss_of(recipe) == "model":
         raise StepError("loss", "is the module's own in the recipe, and train exports what the module predicts",
                         "name a loss of the recipe's; or export the module with --loss, and have a recipe name the file (docs/exported_models.md)")
 

@@ -23,6 +23,7 @@ class Comparisons(TorchDispatchMode):
         self.batch = batch
         self.of_tensors = [{} for _ in batch]  # number → whether it alone is told from the others
         self.of_others = {}  # the same, of whole numbers that are made of those of the batch
+        self.of_real_others = {}  # numbers with which real ones are compared that are made so
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         compared, numbers = _told_apart(function.overloadpacket, args)
@@ -31,16 +32,20 @@ class Comparisons(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
     def of(self, place):
-        """Those that a tensor of the batch is compared with or, where it is of whole numbers, that what is made of it may be."""
+        """Those that a tensor of the batch is compared with, or that what is made of it may be."""
         if self.batch[place].dtype.is_floating_point:
-            numbers = self.of_tensors[place]
+            own = self.of_tensors[place]
+            numbers = {**dict.fromkeys([*own, *self.of_real_others], False), **own}
         else:
             numbers = {int(number): alone for number, alone in {**self.of_tensors[place], **self.of_others}.items() if number == int(number)}
         return dict(islice(numbers.items(), MOST))
 
     def _note(self, compared, numbers):
         own = [found for tensor, found in zip(self.batch, self.of_tensors) if _has_all(tensor, compared)]
-        for found in own or ([] if compared.dtype.is_floating_point else [self.of_others]):
+        if not own and compared.dtype.is_floating_point:
+            self.of_real_others |= dict.fromkeys(numbers, False)
+            return
+        for found in own or [self.of_others]:
             for number, alone in numbers.items():
                 found[number] = found.get(number, False) or alone
 

@@ -4,6 +4,7 @@ by them."""
 import ast
 import random
 import sys
+import types
 from collections import deque
 from contextlib import contextmanager
 from itertools import count
@@ -23,8 +24,8 @@ TENSORS = ("_parameters", "_modules")  # of a part, and its buffers: others look
 
 
 class Numbers:
-    """Those that a module keeps: in its parts, their classes and the files that these are written in, and in the containers and objects there, where a
-    list without tensors counts by its length, too."""
+    """Those that a module keeps: in its parts, their classes and the files that these are written in, and in the containers, arrays and objects there, where a
+    list without tensors counts by its length, too; and in what functions there find around them, or have for arguments that are left out."""
 
     def __init__(self, module):
         self.module = module
@@ -76,8 +77,9 @@ def _numbers(value, path, depth, seen):
 
     path  of pairs: whether it is an attribute, and its name, or the key or the place of an entry
     seen  by identity, how deep containers and objects were looked into, and they themselves: many may hold the same one"""
-    if type(value) in (int, float):  # others of these kinds stand for something else
-        yield path, False, value
+    if type(value) in (int, float) or _is_of_numpy(value):  # others of these kinds stand for something else
+        if value == value:  # what is no number is another each time
+            yield path, False, value
     elif type(value) is count:
         yield path, False, _of_count(value)[0]
     elif isinstance(value, torch.Tensor):
@@ -92,10 +94,40 @@ def _numbers(value, path, depth, seen):
         attributes = attributes_of(value)
         for name, item in _entries(value if attributes is None else attributes):
             yield from _numbers(item, (*path, (attributes is not None, name)), depth - 1, seen)
+        for name, item in _variables(value).items():
+            yield from (each for each in _numbers(item, (*path, (True, name)), depth - 1, seen) if not each[1])
+
+
+def _is_of_numpy(value):
+    """Whether it is a number of NumPy's that can become a large one."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, (numpy.integer, numpy.floating)) and value.dtype.itemsize >= 4
+
+
+def _is_array(value):
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and type(value) is numpy.ndarray
+
+
+def _variables(function):
+    """What a function of somebody's own has for arguments that are left out, and finds in the function around it, by its names there."""
+    if not isinstance(function, types.FunctionType) or not is_theirs(function.__code__.co_filename):
+        return {}
+    code, defaults = function.__code__, function.__defaults__ or ()
+    found = {**dict(zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults)), **(function.__kwdefaults__ or {})}
+    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:  # it has none yet
+            pass
+    return found
 
 
 def _entries(value):
     """Of a container that is no long one."""
+    if _is_array(value):
+        known = value.size <= MOST and value.dtype.kind in "iuf" and value.dtype.itemsize >= 4 and value.flags.writeable
+        return list(enumerate(value.flat)) if known else []
     if not isinstance(value, (dict, list, tuple, deque)) or len(value) > MOST:
         return []
     return list(dict.items(value)) if isinstance(value, dict) else list(enumerate(value))
@@ -126,6 +158,15 @@ def _changed(holder, path, change):
     if not path:
         return change(holder)
     (is_attribute, name), *rest = path
+    if name in _variables(holder) and name not in vars(holder):
+        now = _variables(holder)[name]
+        then = _changed(now, rest, change)
+        if then is not now and name in holder.__code__.co_freevars:
+            holder.__closure__[holder.__code__.co_freevars.index(name)].cell_contents = then
+        return holder
+    if _is_array(holder):
+        holder.flat[name] = _changed(holder.flat[name], rest, change)
+        return holder
     held = vars(holder) if is_attribute else holder
     now = held[name]
     then = _changed(now, rest, change)

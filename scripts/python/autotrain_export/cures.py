@@ -27,6 +27,8 @@ _KNOWN = (
      "Return the loss, and name it by --loss; make what is made of weights in the forward pass."),
     (r"modified by an inplace operation", "the module changes in place what its backward pass needs as it was, which PyTorch refuses, too: {error}",
      "Leave inplace=True out, and write x = x + … in the place of x += …."),
+    (r"derivative for .* is not implemented", "PyTorch has no derivative of an operator that the module learns through: {error}",
+     "Use others that have one in its place, x.amin(…) and x.amax(…) of x.aminmax(…); or x.detach() of what is not to learn."),
     (r"ctc_loss", "ctc_loss lays its work out by the values of the lengths, and a graph holds one layout only",
      "There is no such loss in a recipe either: this one is trained in PyTorch."),
     (r"_nested_|NestedTensor", "the module computes with nested tensors, which graphs do not hold: {error}", "Pad them, and mask what is padding."),

@@ -27,6 +27,14 @@ def chain_matmul(*matrices):
     return multi_dot(matrices)
 
 
+def kron(input, other):
+    axes = max(input.dim(), other.dim())
+    shapes = [(1,) * (axes - tensor.dim()) + tuple(tensor.shape) for tensor in (input, other)]
+    pairs = [*zip(*shapes)]
+    apart = [tensor.reshape([size for pair in pairs for size in ((1, pair[1]) if is_other else (pair[0], 1))]) for is_other, tensor in ((False, input), (True, other))]
+    return (apart[0] * apart[1]).reshape([one * other for one, other in pairs])
+
+
 def gradient(input, *, spacing=1, dim=None, edge_order=1):
     if not isinstance(dim, int) or not isinstance(spacing, (int, float)):
         return torch.gradient(input, spacing=spacing, dim=dim, edge_order=edge_order)
@@ -128,7 +136,7 @@ def one_hot(input, num_classes=-1):
 
 
 _INSTEAD = {
-    **{of: function for function in (take_along_dim, quantile, sgn) for of in (getattr(torch, function.__name__), getattr(torch.Tensor, function.__name__))},
+    **{of: function for function in (take_along_dim, quantile, sgn, kron) for of in (getattr(torch, function.__name__), getattr(torch.Tensor, function.__name__))},
     torch.gradient: gradient,
     torch.chain_matmul: chain_matmul,
     torch.linalg.multi_dot: multi_dot,

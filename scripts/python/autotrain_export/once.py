@@ -13,7 +13,7 @@ from .errors import ExportError
 from .half import QuickProducts
 from .machine import of_machine
 from .places import place_now, place_of
-from .subject import refuse, refuse_written
+from .subject import is_of_single_numbers, refuse, refuse_written
 from .tracing import autocast, first_line
 
 FEW = 2  # samples show what a module does, and need little of its memory
@@ -150,7 +150,7 @@ def _losses_beside(subject, had):
     before, found = {id(value) for *_, value in had}, []
     for part, name, attribute, value in _tensors_of(subject.module):
         if id(value) not in before and value.grad_fn is not None and value.is_floating_point():
-            vars(part)[attribute] = value.detach()
-            if value.dim() == 0:
+            if value.dim() == 0 and not is_of_single_numbers(value):
                 found.append(f"{name}.{attribute}" if name else f"self.{attribute}")
+            vars(part)[attribute] = value.detach()
     return found if subject.loss is None else []

@@ -96,6 +96,11 @@ def operator_of(error):
     return next((str(value) for frame in frames[::-1] for value in frame.f_locals.values() if isinstance(value, torch._ops.OpOverload)), "an operator")
 
 
+def goes_back(error):
+    """Whether an exception arose where gradients were computed."""
+    return any(frame.f_code.co_filename == torch.autograd.__file__ for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
 def forward_of(module, name):
     """Where the forward pass is written of the part that a tensor belongs to, or of the nearest around it that is not PyTorch's own; "" where
     there is none."""

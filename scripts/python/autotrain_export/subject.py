@@ -123,7 +123,21 @@ def _named_parts(output):
 
 
 def _is_number_that_learns(part):
-    return isinstance(part, torch.Tensor) and part.dim() == 0 and part.requires_grad
+    return isinstance(part, torch.Tensor) and part.dim() == 0 and part.requires_grad and not is_of_single_numbers(part)
+
+
+def is_of_single_numbers(tensor):
+    """Whether it is a parameter of one number, or made of such alone: a temperature, and no loss."""
+    nodes, seen = [tensor.grad_fn], set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable") and node.variable.numel() != 1:
+            return False
+        nodes.extend(before for before, _ in node.next_functions)
+    return True
 
 
 def _part(output, name):

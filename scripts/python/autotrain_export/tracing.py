@@ -19,7 +19,7 @@ from .finite import Finite
 from .given import Given, same_tensor
 from .known import Known
 from .machine import of_machine
-from .places import BACKWARD, asked_by_module, forward_of, operator_of, place_now, place_of, within_vmap
+from .places import BACKWARD, asked_by_module, forward_of, goes_back, operator_of, place_now, place_of, within_vmap
 from .written import copy_written_inputs, fix_strides
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -200,8 +200,9 @@ def _why(error, precision, module):
     place = place_of(error, module)
     if not place:
         written = forward_of(module, ".")
-        place = f"{BACKWARD}{operator_of(error)}" + (f"\n  {written}" if written else "")
-    at = f"\n  {place}"
+        behind = f"{BACKWARD}{operator_of(error)}" if goes_back(error) else ""
+        place = "\n  ".join(filter(None, (behind, written)))
+    at = f"\n  {place}" if place else ""
     kind, text = type(error).__name__, str(error).strip()
     habit = known(first_line(error), place)
     if habit is not None:
