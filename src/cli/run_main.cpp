@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -53,14 +51,6 @@ bool nobody_reads(std::FILE* out) {
   return ::poll(&end, 1, 0) == 1 && (end.revents & (POLLERR | POLLHUP)) != 0;
 }
 
-// Kernels are loaded from libraries whose loader needs it, and ends the process without it.
-void check_working_folder() {
-  std::array<char, PATH_MAX> path{};
-  if (::getcwd(path.data(), path.size()) != nullptr || errno != ENOENT) return;
-  throw Error(ExitCode::kMissingFile, "the working directory", "is not there any more: it was removed",
-              "cd into a folder that is there");
-}
-
 bool is_closed(int descriptor) {
   return ::fcntl(descriptor, F_GETFD) < 0 && errno == EBADF;
 }
@@ -102,7 +92,6 @@ int run_main(int argc, char** argv, const Registry& registry) {
   const LostDeviceScope lost(
       [json](const DeviceLost& error) -> DeviceLost { leave(fail(error.code(), error.what(), json)); });
   try {
-    check_working_folder();
     add_to_recipes(registry);
     const ExitCode code = naming_device_errors([&] { return run_command_line(argc, argv); });
     const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;

@@ -113,6 +113,7 @@ constexpr NameElsewhere kKeys[] = {
     {"numtrainepochs", "stop.epochs"},
     {"numworkers", "execution.loader.workers"},
     {"optim", "optimizer.name"},
+    {"out", kOutput},
     {"outdir", kOutput},
     {"outputdir", kOutput},
     {"perdevicebatchsize", kBatch},

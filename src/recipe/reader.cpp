@@ -357,6 +357,7 @@ std::string place_of_key(const std::string& key, const Catalog& catalog) {
   Recipe recipe;
   const std::vector<std::string> places = places_in(sections_of(recipe, catalog), key);
   if (places.empty()) return place_of_key_elsewhere(key);
+  if (std::ranges::count(places, key) > 0) return key;  // of the whole recipe, such as seed
   return places.size() > kFew ? "" : join_choices(places);
 }
 

@@ -69,7 +69,7 @@ class Decode(unittest.TestCase):
     def test_keys_that_make_another_model_of_the_weights_are_told(self):
         other = ("--set", "model.heads=2", "--set", "model.kv_heads=1")
         done = self.command("evaluate", "--run", "learned", "--set", "data.validation.dataset=text", "--set",
-                            f"data.validation.files={self.folder / 'text.txt'}", *other)
+                            f"data.validation.files=[{self.folder / 'text.txt'}]", *other)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("in which its weights meant something else", done.stderr)
         self.assertIn("model.heads: 4 → 2", done.stderr)

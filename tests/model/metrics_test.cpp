@@ -196,7 +196,8 @@ TEST(Metrics, PredictionsThatAreNoNumbersHaveNoFigures) {
     EXPECT_TRUE(std::isnan(evaluate(name, of_labels, 3).figures.at(name))) << name;
   EXPECT_TRUE(std::isnan(evaluate("per_class", classes, 3).figures.at("recall.0")));
   double counted = 0;
-  for (const auto& row : evaluate("confusion_matrix", classes, 3).tables.at(0).cells)
+  const auto confusion = evaluate("confusion_matrix", classes, 3).tables;
+  for (const auto& row : confusion.at(0).cells)
     for (const double cell : row) counted += cell;
   EXPECT_EQ(counted, 7);
   for (const char* const name : {"accuracy", "top2", "macro_f1"}) {
