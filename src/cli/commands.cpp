@@ -149,9 +149,8 @@ std::string hint_for_key(const CLI::App& app, const std::string& option) {
 std::string hint_for_option(const CLI::App& app, const std::vector<Declared>& declared,
                             const std::string& option) {
   const std::string takers = other_takers(declared, option);
-  if (takers.empty()) {
-    if (const std::string hint = hint_for_key(app, option); !hint.empty()) return hint;
-  }
+  if (const std::string hint = hint_for_key(app, option); !hint.empty())
+    return takers.empty() ? hint : cat(hint, "; ", takers);
   if (const std::string near = nearest(option, option_names(app)); !near.empty())
     return cat("did you mean ", near, "?");
   return takers;

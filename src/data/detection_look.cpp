@@ -36,11 +36,13 @@ void tell_boxes(const DetectionDataset& data, DataLook& look) {
   look.facts.emplace_back("images without a box", cat(std::ranges::count(sorted, 0), labels.empty_words));
 }
 
-// Of two classes with one name a model can tell neither from the other.
+// Of two classes with one name a model can tell neither from the other. Single letters are
+// what they are: a reader of plates has classes for "a" and "A".
 void doubt_names(const std::vector<std::string>& names, DataLook& look) {
   std::map<std::string, size_t> by_sense;
   for (size_t i = 0; i < names.size(); ++i) {
-    const auto [found, is_new] = by_sense.emplace(lower(trim(names[i])), i);
+    const std::string name(trim(names[i]));
+    const auto [found, is_new] = by_sense.emplace(name.size() == 1 ? name : lower(name), i);
     if (is_new) continue;
     look.doubt("classes of one name", "give both one number in the labels, or each a name of its own",
                cat(found->second, ": ", names[found->second], ", and ", i, ": ", names[i]));

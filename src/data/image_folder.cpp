@@ -480,8 +480,8 @@ void doubt_recordings(const ImageFolder& own, const ImageFolder& training, DataL
   const auto one =
       std::ranges::find_if(groups, [&](const auto& group) { return theirs.contains(group.first); });
   look.doubt(
-      cat(word_of(look.role), " images whose names say that training images are of the same recordings"),
-      "divide recordings, not images, into folders for training and validation",
+      cat(word_of(look.role), " images whose names say that training images may be of the same recordings"),
+      "if they are, divide recordings, not images, into folders for training and validation",
       cat(own.root().string(), ": ", format_count(shared), " of ", format_count(own.size()),
           " images, such as ", one->first, "…"));
 }

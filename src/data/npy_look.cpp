@@ -175,8 +175,18 @@ double largest_of(const Spread& spread) {
   return std::max(std::abs(spread.least), std::abs(spread.most));
 }
 
+// Whether most numbers of an array are beyond one: a few of many may be by far the largest.
+bool are_mostly_beyond(const NpyArray& array, NpyRange range, double limit) {
+  int64_t beyond = 0, all = 0;
+  for_each_element<double>(array, range.first, range.count, [&](double value, int64_t) {
+    ++all, beyond += std::abs(value) > limit ? 1 : 0;
+    return true;
+  });
+  return 2 * beyond > all;
+}
+
 // Numbers to be predicted that are of another size than the training data's.
-void doubt_other_targets(const LookRequest& request, const NpyArray& file, const Spread& spread,
+void doubt_other_targets(const LookRequest& request, const NpyArray& file, NpyRange own, const Spread& spread,
                          DataLook& look) {
   constexpr double kTimes = 20;
   const Parameters* const training = request.training == nullptr ? nullptr : request.made_from.training;
@@ -191,6 +201,7 @@ void doubt_other_targets(const LookRequest& request, const NpyArray& file, const
   const double here = largest_of(spread), there = largest_of(known);
   if (known.count == 0 || !(here > 0 && there > 0) || (here < kTimes * there && there < kTimes * here))
     return;
+  if (!(here < there ? are_mostly_beyond(theirs, range, here) : are_mostly_beyond(file, own, there))) return;
   look.doubt("targets of another size than the training data's", "write both in the same units",
              cat(file.path().string(), ": ", spread.in_words(), "; ", theirs.path().string(), ": ",
                  known.in_words()));
@@ -216,7 +227,7 @@ void look_at_numbers(const LookRequest& request, const NpyArray& file, NpyRange 
   }
   if (request.training == nullptr && spread.count > 0)
     doubt_large_targets(spread.least, spread.most, file.path().string(), look);
-  doubt_other_targets(request, file, spread, look);
+  doubt_other_targets(request, file, range, spread, look);
 }
 
 void look_at_targets(const LookRequest& request, NpyRange range, DataLook& look) {
@@ -287,12 +298,14 @@ class InputsLook {
 };
 
 // Numbers that no one scales: images of uint8 are divided by 255, all others stay as they are.
-void doubt_scale(const NpyArray& array, const Spread& spread, DataLook& look) {
+// @param all how many numbers the samples have, of which a part was read.
+void doubt_scale(const NpyArray& array, const Spread& spread, int64_t all, DataLook& look) {
   constexpr double kSmall = 0.01, kLarge = 50, kLargeInRows = 1000, kBeyondTokens = 1 << 24;
   const size_t dimensions = array.shape().size();
   const bool bytes = array.type() == NpyType::kUint8, rows = dimensions < 3;
   const bool divided = bytes && (dimensions == 3 || dimensions == 4);
-  if (spread.count > 1 && spread.least == spread.most) {
+  const bool same = spread.least == spread.most;  // as the empty margins that a file may begin with
+  if (same && spread.count > 1 && spread.count == all) {
     look.doubt("inputs that are all the same number",
                "look how the file was written: nothing is learned from them",
                cat(array.path().string(), ": ", brief(spread.least)));
@@ -304,7 +317,7 @@ void doubt_scale(const NpyArray& array, const Spread& spread, DataLook& look) {
   if (divided || spread.count == 0) return;
   const double largest = std::max(std::abs(spread.least), std::abs(spread.most));
   const double large = !rows || bytes ? kLarge : array.is_real() ? kLargeInRows : kBeyondTokens;
-  if (array.is_real() && largest < kSmall) {
+  if (array.is_real() && !same && largest < kSmall) {
     look.doubt("inputs of small numbers, which are used as they are",
                "scale them before they are saved, to some -1 to 1; pixels may have been divided twice",
                cat(array.path().string(), ": ", name_of(array.type()), ", ", spread.in_words()));
@@ -424,7 +437,8 @@ void look_at_npy(const LookRequest& request, DataLook& look) {
   const bool several = arrays.size() > 1 || !p.texts("arrays").empty();
   for (const NpyArray& array : arrays) {
     const Spread spread = look_at_inputs(request, array, range, several, look);
-    if (!several && request.training == nullptr) doubt_scale(array, spread, look);
+    if (!several && request.training == nullptr)
+      doubt_scale(array, spread, range.count * array.row_size(), look);
   }
   const Parameters* const training = request.training == nullptr ? nullptr : request.made_from.training;
   const std::vector<NpyArray> theirs =

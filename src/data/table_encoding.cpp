@@ -156,7 +156,7 @@ void check_target_has_values(const ColumnSurvey& survey) {
       ExitCode::kBadData, survey.sheet_errors.first[0].where,
       cat("the target ", survey.sheet_errors.first[0].text,
           " is what a spreadsheet writes where a formula has no value", survey.sheet_errors.counted_others()),
-      "correct it in the spreadsheet, or remove the row");
+      "correct it in the spreadsheet, or remove the row, or quote it in the file if it is a class");
 }
 
 void check_target_is_numbers(const ColumnSurvey& survey, const std::string& cure) {

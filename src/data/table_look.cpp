@@ -287,13 +287,18 @@ bool are_days(const ColumnSurvey& s) {
   });
 }
 
-// Whether a column's name says that its values name the rows.
+bool is_capital(char c) {
+  return c >= 'A' && c <= 'Z';
+}
+
+// Whether a column's name says that its values name the rows: PatientID, and not PAID.
 bool is_named_as_key(const std::string& name) {
   const std::string word = lower(name);
   static constexpr std::array<std::string_view, 8> kKeys = {"id",      "uuid",    "key",    "index",
                                                             "patient", "subject", "person", "session"};
   return std::ranges::find(kKeys, word) != kKeys.end() || word.ends_with("_id") || word.ends_with(" id") ||
-         word.ends_with("-id") || name.ends_with("Id") || name.ends_with("ID");
+         word.ends_with("-id") || name.ends_with("Id") ||
+         (name.ends_with("ID") && name.size() > 2 && !is_capital(name[name.size() - 3]));
 }
 
 void doubt_total(const std::string& path, const std::string& name, const ColumnSurvey& survey,
@@ -334,7 +339,8 @@ void doubt_numbers(const std::string& place, const ColumnEncoding& column, const
     look.doubt("features that name the rows, by their names and values", leave_out, place);
 }
 
-void doubt_column(const std::string& path, const ColumnEncoding& column, DataLook& look) {
+// @param meant whether the recipe says that these are categories.
+void doubt_column(const std::string& path, const ColumnEncoding& column, bool meant, DataLook& look) {
   const ColumnSurvey& s = column.survey;
   const std::string place = cat(path, ": ", quote(column.name));
   doubt_total(path, column.name, s, look);
@@ -380,8 +386,9 @@ void doubt_column(const std::string& path, const ColumnEncoding& column, DataLoo
     look.doubt("columns of times, taken as categories",
                "make numbers of them, such as minutes since midnight; or name features to leave it out",
                cat(place, ": ", quote(example_of(s))));
-  } else if ((different(s) > kManyWords && are_numbers_with_units(s)) || are_dressed_numbers(s)) {
-    look.doubt("columns of numbers with units, taken as categories", "take the units out of the file",
+  } else if ((different(s) > kManyWords && are_numbers_with_units(s)) || (!meant && are_dressed_numbers(s))) {
+    look.doubt("columns of numbers with units, taken as categories",
+               "take the units out of the file, or name categories, such as versions, in categorical",
                cat(s.words.first[0].where, ": ", s.words.first[0].text));
   } else if (different(s) > kManyWords && 2 * different(s) > s.rows && s.words.count > 0) {
     look.doubt("columns of words of which most are there once or twice, such as names, dates or texts",
@@ -766,7 +773,9 @@ void look_at_rows(const LookRequest& request, const TableFile& file, const Missi
   if (request.training == nullptr) {
     add_target(encoding, request.data, look);
     look.tables.push_back(columns_of(encoding, part));
-    for (const ColumnEncoding& column : encoding.features) doubt_column(encoding.path, column, look);
+    const std::vector<std::string> meant = request.made_from.parameters.texts("categorical");
+    for (const ColumnEncoding& column : encoding.features)
+      doubt_column(encoding.path, column, std::ranges::count(meant, column.name) > 0, look);
     doubt_target(encoding.path, encoding, look);
     if (!whole) return;
     find_giveaways(request, encoding, encoding.path, look);

@@ -91,7 +91,7 @@ void ColumnSurvey::add(const TableFile& file, const TableFile::Row& row, size_t 
     return add_number(*number, counts);
   }
   if (missing_words.contains(text)) return (field.quoted ? quoted_words : missing).add(file, row, column);
-  if (is_sheet_error(text)) sheet_errors.add(file, row, column);
+  if (!field.quoted && is_sheet_error(text)) sheet_errors.add(file, row, column);
   near_numbers += looks_like_number(text) ? 1 : 0;
   words.add(file, row, column);
 }

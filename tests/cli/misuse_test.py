@@ -82,7 +82,7 @@ def command_lines(m):
     m.expect("an option that is another one here", USAGE, ["the option --output FOLDER"], ["--config", "x.yaml", "--out-dir", "x"])
     m.expect("a key that is like an option", USAGE, ["means is seed"], ["--config", "x.yaml", "--seed", "3"])
     m.expect("a command of other tools", USAGE, ["did you mean autotrain train?"], ["fit", "--config", "x.yaml"])
-    m.expect("an empty recipe with --set", BAD_RECIPE, ["is empty"], [*m.recipe(""), "--set", "stop.epochs=1"])
+    m.expect("an empty recipe with --set", BAD_RECIPE, ["is empty"], [*m.recipe("", "empty.yaml"), "--set", "stop.epochs=1"])
     m.expect("an unknown command", USAGE, ["\"trian\"", "did you mean autotrain train?"], ["trian"])
     m.expect("an unknown command with options", USAGE, ["did you mean autotrain predict?"], ["perdict", "--run", "runs/a"])
     m.expect("help for an unknown command", USAGE, ["did you mean autotrain train?"], ["trian", "--help"])
