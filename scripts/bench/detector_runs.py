@@ -119,15 +119,18 @@ class PausedRun:
         self.rows += [row for row in rows if row["kind"] == "update"]
 
     def segment(self, _, seconds):
-        """samples/s between the rows of a segment but the first two, in whose time the run stood still; the share that others took."""
+        """samples/s from the row on after that in whose time the run stood still, which is the longest; the share that others took. Rows are
+        written some at a time, so that those of the segment before may come first."""
         self.take_rows()
         before, others = len(self.rows), Others(lambda: cpu_seconds(self.process.pid))
         self.process.send_signal(signal.SIGCONT)
         self.wait_for(before + 2)
-        self.wait_for(before + 4, time.perf_counter() + seconds)
+        self.wait_for(before + 5, time.perf_counter() + seconds)
         self.process.send_signal(signal.SIGSTOP)
         share = others.share()
-        first, last = self.rows[before + 1], self.rows[-1]
+        seconds_of = [row["training_seconds"] for row in self.rows]
+        stood = max(range(max(before, 1), len(self.rows) - 2), key=lambda at: seconds_of[at] - seconds_of[at - 1])
+        first, last = self.rows[stood + 1], self.rows[-1]
         rate = (last["samples"] - first["samples"]) / (last["training_seconds"] - first["training_seconds"])
         return rate, share
 
